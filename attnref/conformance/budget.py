@@ -1,7 +1,7 @@
 r"""The truth, and how far from it an honest implementation may be.
 
-The truth is :mod:`attnref.oracle` on the very numbers that the function gets. An output may be
-wrong by 1.5 times the largest error of PyTorch's own function on the same input; where that
+The truth is the formula in float64, on the very numbers that the function gets; the tests compare
+it with :mod:`attnref.oracle`. An output may be wrong by 1.5 times the largest error of PyTorch's own function on the same input; where that
 happens to be small, by the floor: what rounding does at most, to first order, to a program
 that stores each intermediate result once in the dtype, with unit roundoff ``u``, and adds
 up in float32 at least, with unit roundoff ``u_a``:
@@ -22,26 +22,34 @@ each gradient sums products with such weights, so that the sums of the absolute 
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import masks, oracle
-
 _LARGE = 1.0  # a change of a score that a series in it does not describe
 FACTOR = 1.5  # what the error of PyTorch's own function is multiplied by
 
 
 class Setting(NamedTuple):
-    """The arguments beside query, key and value that change the result."""
+    """The arguments beside query, key and value that change the result.
+
+    ``seen`` ``(n, m)`` are the keys of a window, ``bias`` ``(h, n, m)`` are numbers by distance,
+    ``sink`` ``(h,)`` joins the sum of each row's exponentials, and ``turn`` is done to query and key
+    first, as a rotary embedding is.
+    """
 
     attn_mask: Tensor | None = None
     is_causal: bool = False
     scale: float | None = None
     enable_gqa: bool = False
     softcap: float | None = None
+    seen: Tensor | None = None
+    bias: Tensor | None = None
+    sink: Tensor | None = None
+    turn: Callable[[Tensor], Tensor] | None = None
 
 
 class Question(NamedTuple):
@@ -56,29 +64,34 @@ class Question(NamedTuple):
     setting: Setting
     device: torch.device
 
-    def bias(self) -> Tensor:
-        """The mask as numbers to add, causality included, ``(..., n, m)`` or ``(n, m)``."""
+    def added(self) -> Tensor:
+        """All that is added to the scores, -inf where it forbids, ``(..., n, m)`` or ``(n, m)``."""
         n, m = self.query.shape[-2], self.key.shape[-2]
-        bias = torch.zeros(n, m, dtype=torch.float64)
-        if self.setting.is_causal:
-            allowed = masks.causal(n, m, alignment="top-left").dense()
-            bias = bias.masked_fill(~allowed, -math.inf)
-        mask = self.setting.attn_mask
-        if mask is None:
-            return bias
-        if mask.dtype == torch.bool:
-            return bias.masked_fill(~mask, -math.inf)
-        return bias + mask.double()
+        added = torch.zeros(n, m, dtype=torch.float64)
+        causal = torch.ones(n, m, dtype=torch.bool).tril() if self.setting.is_causal else None
+        for allowed in (causal, self.setting.seen):
+            added = added if allowed is None else added.masked_fill(~allowed, -math.inf)
+        for mask in (self.setting.attn_mask, self.setting.bias):
+            if mask is not None and mask.dtype == torch.bool:
+                added = added.masked_fill(~mask, -math.inf)
+            elif mask is not None:
+                added = added + mask.double()
+        return added
 
     def scale(self) -> float:
         """What the scores are multiplied by."""
         scale = self.setting.scale
         return self.query.shape[-1] ** -0.5 if scale is None else scale
 
-    def repeat_heads(self, tensor: Tensor) -> Tensor:
-        """One key head beside each query head that reads it."""
+    def tensors(self) -> list[Tensor]:
+        """Query, key and value in float64, turned, one key head beside each query head."""
+        turn = self.setting.turn or (lambda x: x)
+        query, key, value = (x.double() for x in self[:3])
+        return [turn(query), self._repeat_heads(turn(key)), self._repeat_heads(value)]
+
+    def _repeat_heads(self, tensor: Tensor) -> Tensor:
         heads, held = self.query.shape[-3], tensor.shape[-3]
-        return tensor.repeat_interleave(heads // held, -3) if held else tensor
+        return tensor.repeat_interleave(heads // held, -3) if held not in (0, heads) else tensor
 
 
 class Truth(NamedTuple):
@@ -96,83 +109,70 @@ class Gradient(NamedTuple):
     allowance: Tensor
 
 
-def truth(question: Question, *, exact_scores: bool = False) -> Truth:
+def truth(question: Question, *, exact_scores: bool = False, rows: Tensor | None = None) -> Truth:
     """The output and the weights, and the allowance of each number of the output.
 
     Args:
         question: the call.
         exact_scores: the dtype holds the scores themselves, so that storing them costs nothing.
+        rows: those of the queries that are told; None is all.
     """
-    output, weights = _oracle(question)
+    query, key, value = question.tensors()
+    added = question.added()
+    weights = _weights(question, query, key, added)
     rounding = _Rounding(question.query.dtype)
-    value = question.repeat_heads(question.value.double())
-    change = rounding.score_error(question, exact_scores=exact_scores)  # (..., n, m)
-    allowed = (question.bias() != -math.inf).expand(weights.shape)
+    change = rounding.score_error(question, query, key, added, exact_scores=exact_scores)
+    allowed = (added != -math.inf).expand(weights.shape)
+    told = slice(None) if rows is None else rows
+    weights, change, allowed = (x[..., told, :] for x in (weights, change, allowed))
+    output = weights @ value
     allowance = rounding.output_error(change, weights, allowed, value, output)
-    if question.setting.softcap is None:  # PyTorch has none
-        theirs = _pytorch(question, question.query, question.key, question.value)
-        error = _largest_error(theirs.double().cpu(), output)
+    if question.setting.softcap is None and question.setting.sink is None:  # PyTorch has none
+        theirs = _pytorch(question, *_turned(question), added)
+        error = _largest_error(theirs[..., told, :].double().cpu(), output)
         allowance = allowance.clamp(min=FACTOR * error)
     # A row that sees nothing is zero, and there is nothing to round.
     return Truth(output, weights, allowance * allowed.any(-1, keepdim=True))
 
 
 def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
-    """The gradients of query, key and value, and the allowance of each number in them.
+    """The gradients of query, key, value, and of a mask of numbers, and the allowance of each.
 
     Args:
-        question: the call, without soft-capping and shared heads.
+        question: the call, without soft-capping, sinks and shared heads.
         grad_output: ``(..., n, d_v)``, the gradient of the loss to the output, in the dtype.
     """
-    q, k, v, g = (x.double() for x in (*question[:3], grad_output))
+    upstream, mask = grad_output.double(), question.setting.attn_mask
+    leaves = {
+        name: x.detach().double().requires_grad_()
+        for name, x in (*zip(question._fields, question[:3], strict=False), ("attn_mask", mask))
+        if x is not None and x.is_floating_point()
+    }
+    setting = question.setting._replace(attn_mask=leaves.get("attn_mask", mask))
+    exact = question._replace(**{name: leaves[name] for name in _INPUTS}, setting=setting)
+    with torch.enable_grad():
+        q, k, v = exact.tensors()
+        added = exact.added()
+        p = _weights(exact, q, k, added)
+        right = torch.autograd.grad(p @ v, list(leaves.values()), upstream)
+    q, k, v, p, added, g = (x.detach() for x in (q, k, v, p, added, upstream.abs()))
     rounding = _Rounding(question.query.dtype)
-    change = rounding.score_error(question, exact_scores=False)
+    change = rounding.score_error(question, q, k, added, exact_scores=False)
     terms = q.shape[-2] + k.shape[-2] + q.shape[-1] + v.shape[-1]
     rho = 2 * change.amax(-1, keepdim=True) + 8 * rounding.unit + terms * rounding.sums
-    _, p = _oracle(question)
-    to_weights = g.abs() @ v.abs().mT  # (..., n, m)
-    to_scores = rho * p * (to_weights + (p * to_weights).sum(-1, keepdim=True))
-    to_scores = abs(question.scale()) * to_scores
-    floors = (to_scores @ k.abs(), to_scores.mT @ q.abs(), (rho * p).mT @ g.abs())
-    right = oracle.gradients(
-        g.numpy(),
-        q.numpy(),
-        k.numpy(),
-        v.numpy(),
-        question.bias().numpy(),
-        scale=question.setting.scale,
-    )
-    leaves = [x.to(question.device, copy=True).requires_grad_() for x in question[:3]]
-    with torch.enable_grad():
-        output = _pytorch(question, leaves[0], leaves[1], leaves[2])
-        theirs = torch.autograd.grad(output, leaves, grad_output.to(question.device))
+    to_weights = g @ v.abs().mT  # (..., n, m)
+    to_bias = rho * p * (to_weights + (p * to_weights).sum(-1, keepdim=True))
+    to_scores = abs(question.scale()) * to_bias
+    floors = dict(query=to_scores @ k.abs(), key=to_scores.mT @ q.abs(), value=(rho * p).mT @ g)
+    samples = math.prod(q.shape[:-2])
+    floors["attn_mask"] = to_bias.flatten(0, -3).sum(0) + samples * rounding.sums * to_bias.amax()
+    theirs = _pytorch_gradients(question, grad_output)
     found = {}
-    for index, name in enumerate(("query", "key", "value")):
-        expected = torch.from_numpy(right[index])
-        floor = floors[index] + rounding.unit * expected.abs() + rounding.tiny
-        error = _largest_error(theirs[index].double().cpu(), expected)
+    for (name, _), expected in zip(leaves.items(), right, strict=True):
+        floor = floors[name] + rounding.unit * expected.abs() + rounding.tiny
+        error = _largest_error(theirs[name], expected) if name in theirs else 0.0
         found[name] = Gradient(expected, floor.clamp(min=FACTOR * error))
     return found
-
-
-def mask_gradient(question: Question, grad_output: Tensor) -> Gradient:
-    """The gradient of a mask of numbers ``(n, m)``, that of the scores, and its allowance.
-
-    Args:
-        question: the call, without soft-capping and shared heads.
-        grad_output: ``(..., n, d_v)``, the gradient of the loss to the output, in the dtype.
-    """
-    q, k, v, g = (x.double() for x in (*question[:3], grad_output))
-    rounding = _Rounding(question.query.dtype)
-    change = rounding.score_error(question, exact_scores=False)
-    terms = math.prod(q.shape[:-1]) + k.shape[-2] + q.shape[-1] + v.shape[-1]
-    rho = 2 * change.amax(-1, keepdim=True) + 8 * rounding.unit + terms * rounding.sums
-    _, p = _oracle(question)
-    to_weights, most = g @ v.mT, g.abs() @ v.abs().mT  # (..., n, m)
-    each = p * (to_weights - (p * to_weights).sum(-1, keepdim=True))
-    floor = rho * p * (most + (p * most).sum(-1, keepdim=True))
-    expected = each.flatten(0, -3).sum(0)
-    return Gradient(expected, floor.flatten(0, -3).sum(0) + rounding.unit * expected.abs())
 
 
 def mean_error(value: Tensor, dtype: torch.dtype, score: float = 0.0) -> float:
@@ -198,14 +198,15 @@ class _Rounding:
         self.sums = min(self.unit, torch.finfo(torch.float32).eps / 2)
         self.tiny = limits.smallest_normal * limits.eps  # what underflow loses
 
-    def score_error(self, question: Question, *, exact_scores: bool) -> Tensor:
-        q, k = question.query.double(), question.repeat_heads(question.key.double())
-        bias = question.bias()
-        stored = self.sums if exact_scores else self.unit
-        size = abs(question.scale()) * q.abs() @ k.abs().mT  # (..., n, m)
-        size = size + bias.masked_fill(bias == -math.inf, 0.0).abs()
-        change: Tensor = (3 * stored + q.shape[-1] * self.sums) * size
-        return change + 3 * self.unit * (question.setting.softcap or 0.0)
+    def score_error(
+        self, question: Question, query: Tensor, key: Tensor, added: Tensor, *, exact_scores: bool
+    ) -> Tensor:
+        setting = question.setting
+        stored = (self.sums if exact_scores else self.unit) * (3 if setting.turn is None else 7)
+        size = abs(question.scale()) * query.abs() @ key.abs().mT  # (..., n, m)
+        size = size + added.masked_fill(added == -math.inf, 0.0).abs()
+        change: Tensor = (stored + query.shape[-1] * self.sums) * size
+        return change + 3 * self.unit * (setting.softcap or 0.0)
 
     def output_error(
         self, change: Tensor, weights: Tensor, allowed: Tensor, value: Tensor, output: Tensor
@@ -229,27 +230,42 @@ class _Rounding:
         )
 
 
-def _oracle(question: Question) -> tuple[Tensor, Tensor]:
-    """Output and weights in float64."""
-    q, k, v = (tensor.double().numpy() for tensor in question[:3])
-    output, weights, _ = oracle.attend(
-        q,
-        k,
-        v,
-        question.bias().numpy(),
-        scale=question.setting.scale,
-        enable_gqa=question.setting.enable_gqa,
-        softcap=question.setting.softcap,
-    )
-    return torch.from_numpy(output), torch.from_numpy(weights)
+_INPUTS = ("query", "key", "value")
 
 
-def _pytorch(question: Question, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _weights(question: Question, query: Tensor, key: Tensor, added: Tensor) -> Tensor:
+    """The softmax of the scores in float64; a row that may see nothing has zeros."""
+    scores = question.scale() * (query @ key.mT)
+    if question.setting.softcap is not None:
+        scores = question.setting.softcap * torch.tanh(scores / question.setting.softcap)
+    scores = scores + added
+    if question.setting.sink is not None:
+        sink = question.setting.sink.double()[:, None, None].expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, sink], -1)
+    if not scores.shape[-1]:
+        return scores
+    blind = (scores == -math.inf).all(-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)
+    return weights[..., : key.shape[-2]]
+
+
+def _turned(question: Question) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value in the dtype, as they are compared."""
+    turn = question.setting.turn
+    if turn is None:
+        return question[:3]
+    query, key = (turn(x.double()).to(x.dtype) for x in question[:2])
+    return query, key, question.value
+
+
+def _pytorch(
+    question: Question, query: Tensor, key: Tensor, value: Tensor, added: Tensor
+) -> Tensor:
     """What PyTorch's own function makes of these tensors, on the device."""
-    bias, mask = question.bias(), None
-    if (bias != 0).any():
-        added = ((bias != 0) & (bias != -math.inf)).any()
-        mask = (bias.to(query.dtype) if added else bias == 0).to(question.device)
+    mask = None
+    if (added != 0).any():
+        numbers = ((added != 0) & (added != -math.inf)).any()
+        mask = (added.to(query.dtype) if numbers else added == 0).to(question.device)
     return scaled_dot_product_attention(
         query.to(question.device),
         key.to(question.device),
@@ -258,6 +274,16 @@ def _pytorch(question: Question, query: Tensor, key: Tensor, value: Tensor) -> T
         scale=question.setting.scale,
         enable_gqa=question.setting.enable_gqa,
     )
+
+
+def _pytorch_gradients(question: Question, grad_output: Tensor) -> dict[str, Tensor]:
+    if question.setting.turn is not None or question.setting.sink is not None:
+        return {}
+    leaves = [x.to(question.device, copy=True).requires_grad_() for x in question[:3]]
+    with torch.enable_grad():
+        output = _pytorch(question, leaves[0], leaves[1], leaves[2], question.added().detach())
+        theirs = torch.autograd.grad(output, leaves, grad_output.to(question.device))
+    return {name: x.double().cpu() for name, x in zip(_INPUTS, theirs, strict=True)}
 
 
 def _largest_error(found: Tensor, expected: Tensor) -> float:

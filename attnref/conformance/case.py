@@ -47,13 +47,6 @@ class Sizes:
         m = n + step if m == n else m  # what differs goes on to differ
         return replace(self, n=n, m=m, d_k=width)
 
-    def cap(self, most: int) -> "Sizes":
-        """The same with at most so many positions; lengths that differ go on to differ."""
-        n, m = min(self.n, most), self.m and min(self.m, most)
-        if n == m and self.m != self.n:
-            n, m = (n, max(1, n - 1)) if self.n > (self.m or 0) else (max(1, n - 1), m)
-        return replace(self, n=n, m=m)
-
     def can_be(self, width: int) -> bool:
         """Whether vectors of that width say the same: where nothing is about theirs, or exact."""
         exact = math.isqrt(width) ** 2 == width

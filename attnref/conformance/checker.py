@@ -1,6 +1,7 @@
 """The check itself: which properties, asked how, of what function."""
 
 import contextlib
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,13 +10,13 @@ from typing import Any
 
 import torch
 
-from attnref.conformance.consequences import find_causes
 from attnref.conformance.examination import examine
+from attnref.conformance.formula import Factor, Formula
 from attnref.conformance.isolation import HUNG, Unusable, run_isolated
 from attnref.conformance.layers import instance_as_a_whole, lines, make_subject
 from attnref.conformance.layers.whole import WholeSubject
-from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, WHOLE_PROPERTIES
-from attnref.conformance.property import Property
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
+from attnref.conformance.property import Property, find_causes
 from attnref.conformance.reading import COMPILING, Reading, check_reading
 from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
@@ -54,6 +55,11 @@ def check(
     always_causal: bool | None = None,
     approximate: bool = False,
     arguments: Mapping[str, Any] | None = None,
+    demand: Mapping[str, str] | None = None,
+    scale: float | Callable[[int], float] | None = None,
+    against: Callable[..., Any] | None = None,
+    draw: Mapping[str, str] | None = None,
+    bound: float | None = None,
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
 
@@ -92,6 +98,13 @@ def check(
         approximate: that it does not promise the formula: its error is told, and it is asked what
             holds of approximations too.
         arguments: what a layer needs beside widths and heads, as ``{"block_size": 256}``.
+        demand: conventions that it must keep, as ``{"alignment": "bottom-right"}``.
+        scale: what it multiplies the scores by where that is not 1/sqrt(d_k), a number or a
+            function of d_k.
+        against: a function beside which it is judged, whatever that computes.
+        draw: how tensors are drawn that it takes beside query, key and value, by name:
+            ``{"beta": "rate(b, k, n)"}``.
+        bound: the largest relative error of what is ``approximate``, or judged ``against``.
 
     Returns:
         A :class:`Report` with one result per property.
@@ -113,9 +126,20 @@ def check(
         >>> print(report.failures[0].diagnosis("en"))
         With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
+    about = make_subject(function, supports, names=names, arguments=arguments, draws=draw)
+    if against is not None:
+        about = replace(about, beside=make_subject(against, draws=draw))
     return judge(
-        make_subject(function, supports, names=names, arguments=arguments),
-        Reading(names or {}, layout, mask_means, causal=always_causal, approximate=approximate),
+        replace(about, bound=bound),
+        Reading(
+            names or {},
+            layout,
+            mask_means,
+            causal=always_causal,
+            approximate=approximate or bound is not None,
+            formula=Formula(factor=stated_factor(scale)),
+        ),
+        demand=demand,
         only=only,
         dtype=dtype,
         device=device,
@@ -133,6 +157,7 @@ def judge(
     device: str = "cpu",
     seed: int = 0,
     limit: float | None = LIMIT,
+    demand: Mapping[str, str] | None = None,
 ) -> Report:
     """:func:`check` for a function whose options are known; ``said`` is not recognised again."""
     rules = rules_of(about)
@@ -157,7 +182,7 @@ def judge(
         else:
             findings = [list(ask(name))[-1] for name in names]
     results = [
-        Result(rules[name], _conclude(rules[name], finding))
+        Result(rules[name], _demand(rules[name], _conclude(rules[name], finding), demand or {}))
         for name, finding in zip(names, findings, strict=True)
     ]
     return Report(
@@ -348,11 +373,40 @@ def _conclude(prop: Property, finding: Finding | None) -> Finding:
     return finding
 
 
+UNMET = Text(
+    en="Demanded is {convention}={wanted}. {said}",
+    pt="Exige-se {convention}={wanted}. {said}",
+)
+
+
+def _demand(prop: Property, finding: Finding, demands: Mapping[str, str]) -> Finding:
+    """The finding, or that a convention is another than the one that is demanded, or is not seen."""
+    wanted = demands.get(prop.convention or "")
+    told = None if finding.verdict is Verdict.PASS else finding.text
+    if wanted is None or finding.verdict is Verdict.WRONG or prop.choices.get(told) == wanted:
+        return finding
+    values = {
+        "convention": prop.convention,
+        "wanted": wanted,
+        "said": finding.text.fill(finding.values),
+    }
+    return replace(finding, verdict=Verdict.WRONG, text=UNMET, values=values)
+
+
+def stated_factor(scale: float | Callable[[int], float] | None) -> Factor | None:
+    """What the user says of the factor, as a function of the width."""
+    if scale is None:
+        return None
+    return Factor(0.0, False, scale if callable(scale) else functools.partial(_same, scale))
+
+
+def _same(number: float, d_k: int) -> float:
+    return number
+
+
 def rules_of(about: Subject) -> Mapping[str, Property]:
     """What it is asked for, by name."""
-    if isinstance(about, StepSubject):
-        return STEP_PROPERTIES
-    return WHOLE_PROPERTIES if isinstance(about, WholeSubject) else PROPERTIES
+    return STEP_PROPERTIES if isinstance(about, StepSubject) else PROPERTIES
 
 
 def select(

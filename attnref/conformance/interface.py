@@ -16,10 +16,11 @@ class _Layer(torch.nn.Module):
 
     is_causal = False
 
-    def __init__(self, query: Any, groups: int, *, training: bool) -> None:
+    def __init__(self, query: Any, groups: int, sink: Any, *, training: bool) -> None:
         super().__init__()
         self.num_key_value_groups = groups
-        self.sinks = query.new_full((query.shape[1],), torch.finfo(query.dtype).min)
+        none = query.new_full((query.shape[1],), torch.finfo(query.dtype).min)
+        self.sinks = none if sink is None else sink
         self.train(training)
 
 
@@ -42,15 +43,17 @@ def adapt_interface(
         options.pop("enable_gqa", None)
         groups = query.shape[1] // max(1, key.shape[1])
         training = bool(options.get("dropout"))  # else it would drop nothing
-        layer = _Layer(query, groups, training=training)
+        layer = _Layer(query, groups, options.pop("sink", None), training=training)
         output, *rest = function(layer, query, key, value, **options)
         return (output, *rest)
 
     attention.__wrapped__ = function  # type: ignore[attr-defined]
-    attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[
-            each.replace(default=None) if number > 2 and each.kind is not each.VAR_KEYWORD else each
-            for number, each in enumerate(list(signature.parameters.values())[1:])
-        ]
-    )
+    parameters = [
+        each.replace(default=None) if number > 2 and each.kind is not each.VAR_KEYWORD else each
+        for number, each in enumerate(list(signature.parameters.values())[1:])
+    ]
+    if has_sinks(function):  # what it reads off its layer is an option, too
+        sink = inspect.Parameter("sink", inspect.Parameter.KEYWORD_ONLY, default=None)
+        parameters = sorted([*parameters, sink], key=lambda each: each.kind)
+    attention.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return attention

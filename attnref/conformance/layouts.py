@@ -22,6 +22,14 @@ class Layout(NamedTuple):
     heads: bool = True
     tried: bool = True
 
+    def arrange(self, extra: Tensor, axes: str) -> Tensor:
+        """A tensor beside query, key and value, whose axes have these names, as theirs lie."""
+        if self.axes.startswith("(b, n") and axes[:3] in ("bkn", "bhn"):
+            return extra.transpose(1, 2)
+        if not self.heads and axes[:2] in ("bk", "bh"):
+            return extra.flatten(0, 1)
+        return extra
+
 
 def _map_first(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """The first of what was returned, changed; the rest as it is."""

@@ -1,7 +1,7 @@
 """What a function has of its own, so that it is not taken for a wrong one of the usual formula.
 
-A window that hides old keys by default, a factor that is not 1/sqrt(d_k), a sink, a recurrence.
-Nothing here is judged: what is recognised is either left out of the questions, or part of them.
+A window that hides old keys by default, a factor that is not 1/sqrt(d_k), a sink, a bias by
+distance, a rotation by position: what is recognised is part of the formula that it is judged by.
 """
 
 import functools
@@ -14,18 +14,22 @@ import torch
 from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.formula import SERIES, Factor, Formula, Rotary, Window, distance
 from attnref.conformance.properties.causal import seen_keys
-from attnref.conformance.properties.scaling import NARROW, WIDE, effective_scale, named_factors
+from attnref.conformance.properties.scaling import (
+    NARROW,
+    WIDE,
+    centre,
+    effective_scale,
+    named_factors,
+)
+from attnref.conformance.recurrence import Recurrence, Unclear
 from attnref.conformance.signatures import SYNONYMS, signature_of
 from attnref.conformance.step import StepSubject
-from attnref.conformance.subject import Factor, Subject, unwrap
+from attnref.conformance.subject import Subject, unwrap
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
-SINK = Text(
-    en="a sink takes a part of the weight of each row",
-    pt="um sumidouro (sink) fica com uma parte do peso de cada linha",
-)
 RECURRENCE = Text(
     en="a recurrence, whose weights may be negative and depend on the keys in between",
     pt="uma recorrência, cujos pesos podem ser negativos e dependem das chaves no meio",
@@ -45,6 +49,12 @@ _MOST = 4.0  # YaRN multiplies 1/sqrt(d_k) by (0.1 ln s + 1)^2, 2.2 for s = 128
 def has_a_window(function: Callable[..., Any]) -> bool:
     """Whether it speaks of a window that it has by default."""
     return says(function, *_WINDOWS)
+
+
+def holds_so_many(about: Subject) -> bool:
+    """Whether what makes a step's cache is not told how much it is to hold, so that it forgets."""
+    factory = about.step.factory if isinstance(about, StepSubject) else None
+    return factory is not None and "max_len" not in inspect.signature(factory).parameters
 
 
 def says(function: Callable[..., Any], *words: str) -> bool:
@@ -88,8 +98,8 @@ def _names(function: Callable[..., Any]) -> Iterator[str]:
                 yield from (each for each in constant if isinstance(each, str))
 
 
-def window_reach(about: Subject, trial: Trial) -> int | None:
-    """Within how many positions its window hides nothing; None where none is seen to hide any.
+def own_window(about: Subject, trial: Trial) -> Window | None:
+    """The window that hides keys by default; None where none is seen to hide any.
 
     A key is followed through the values: the outputs that it moves are those that see it.
     """
@@ -99,7 +109,7 @@ def window_reach(about: Subject, trial: Trial) -> int | None:
         return None
     first, _, last = seen
     back, ahead = int(first.sum()), int(last.sum())  # ahead is one where it is causal
-    return back if ahead in (1, len(first)) else min(back, ahead)
+    return Window(back, ahead if ahead < len(first) else None)
 
 
 def _seeing_three(trial: Trial, sizes: Sizes) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -125,14 +135,8 @@ def _length(about: Subject) -> int:
     """Beyond its window, if its signature tells how wide that is; a step takes its time."""
     if isinstance(about, StepSubject):
         return _LONG
-    widths = [
-        width
-        for name, default in about.defaults.items()
-        if _contains_any(name, _WINDOWS)
-        for width in (default if isinstance(default, tuple | list) else (default,))
-        if isinstance(width, int)
-    ]
-    return min(max([_LONG, *(width + 3 for width in widths)]), _MOST_KEYS) if widths else _LONGER
+    width = about.default_window()
+    return _LONGER if width is None else min(max(_LONG, width + 3), _MOST_KEYS)
 
 
 def _seeing(trial: Trial, case: Case, plain: Tensor, j: int) -> Tensor:
@@ -184,11 +188,66 @@ def own_factor(about: Subject, trial: Trial) -> Factor | None:
 def other_attention(about: Subject, trial: Trial, case: Case) -> Text | None:
     """What it is instead of softmax attention, None where it is that, or something wrong."""
     try:
-        if says(about.function, *_SINKS) and _has_a_sink(trial, case):
-            return SINK
         return RECURRENCE if _recurs(trial, case) else None
     except (Raised, Stopped):
         return None
+
+
+def own_formula(about: Subject, trial: Trial, case: Case) -> Formula | None:
+    """What explains its weights, where they are not those of plain softmax attention.
+
+    A window that it has by default is known already, and so is that what it sees is causal.
+    """
+    known = trial.subject.formula
+    try:
+        weights = trial.weights(case.query, case.key)
+        if not weights.isfinite().all():
+            return None
+        if says(about.function, *_SINKS) and _has_a_sink(trial, case):
+            return known._replace(sink=True)
+        seen = trial.visible_pairs(case)
+        n = len(seen)
+        if bool(((weights > 0) != seen).any()) or not _is_close(
+            weights.sum(-1), seen.any(-1) * 1.0
+        ):
+            return None
+        for turn in (None, *_ROTATIONS):
+            query, key = (x if turn is None else turn(x) for x in (case.query, case.key))
+            dots = centre(query @ key.mT, seen)
+            logs = centre(weights.masked_fill(~seen, 1.0).log(), seen)
+            apart = centre(distance(n, n).expand_as(logs), seen)
+            factor, slopes, left = _fit(logs, dots, apart)
+            if left > _SAME or not _is_close(factor, torch.tensor(case.query.shape[-1] ** -0.5)):
+                continue
+            if not slopes.abs().max() > _SAME**2:
+                return None if turn is None else known._replace(turn=turn)
+            for name, (_, series) in SERIES.items():
+                if turn is None and _is_close(slopes, -series(len(slopes))):
+                    return known._replace(slopes=name)
+    except (Raised, Stopped):
+        pass
+    return None
+
+
+_ROTATIONS = tuple(
+    Rotary(half, part, over)
+    for part, over in ((1.0, False), (0.5, False), (0.25, False), (0.5, True), (0.25, True))
+    for half in (True, False)
+)
+
+
+def _fit(logs: Tensor, dots: Tensor, apart: Tensor) -> tuple[Tensor, Tensor, float]:
+    """The factor of the products and that of the distance for each head, and what is left over."""
+    heads = logs.shape[1]
+    factors = torch.zeros(heads, 2, dtype=torch.float64)
+    left = 0.0
+    for head in range(heads):
+        parts = torch.stack([dots[:, head].flatten(), apart[:, head].flatten()], -1)
+        wanted = logs[:, head].flatten()
+        factors[head] = torch.linalg.lstsq(parts, wanted[:, None]).solution[:, 0]
+        rest = (parts @ factors[head] - wanted).abs().mean()
+        left = max(left, float(rest / wanted.abs().mean().clamp(min=1e-9)))
+    return factors[:, 0], factors[:, 1], left
 
 
 def _has_a_sink(trial: Trial, case: Case) -> bool:
@@ -198,7 +257,9 @@ def _has_a_sink(trial: Trial, case: Case) -> bool:
         query, key, value = (x[..., :n, :] for x in (case.query, case.key, case.value))
         part = Case(query, key, value, case.seed)
         fit = effective_scale(trial, part)
-        if not fit.good:
+        if not fit.good or not _is_close(
+            torch.tensor(fit.factor), torch.tensor(query.shape[-1] ** -0.5)
+        ):
             return False
         seen = trial.visible_pairs(part)
         weights = trial.weights(part.query, part.key)
@@ -218,11 +279,9 @@ def _recurs(trial: Trial, case: Case) -> bool:
     Weights of a softmax are not odd, and those that lack a softmax alone are the products.
     """
     query, key, value = case.query, case.key, case.value
+    if not is_odd(trial, case):
+        return False
     plain = trial.call(query, key, value)
-    if not plain.isfinite().all() or not bool((plain.abs() > _SAME).any()):
-        return False
-    if not _is_close(trial.call(-query, key, value), -plain):
-        return False
     n = query.shape[-2]
     last = (torch.arange(n) == n - 1)[:, None]
     later = trial.call(query, torch.where(last, -key, key), torch.where(last, 1 - value, value))
@@ -237,5 +296,21 @@ def _recurs(trial: Trial, case: Case) -> bool:
     return not _is_close(weights, slope * dots)
 
 
+def is_odd(trial: Trial, case: Case) -> bool:
+    """Whether the opposite query gets the opposite, as without exponentials."""
+    plain = trial.call(case.query, case.key, case.value)
+    if not plain.isfinite().all() or not bool((plain.abs() > _SAME).any()):
+        return False
+    return _is_close(trial.call(-case.query, case.key, case.value), -plain)
+
+
 def _is_close(one: Tensor, other: Tensor) -> bool:
     return bool(((one - other).abs() <= _SAME * (1e-2 + other.abs())).all())
+
+
+def own_recurrence(trial: Trial) -> Recurrence | None:
+    """The recurrence that its answers show; None where they show none."""
+    try:
+        return trial.measure()
+    except (Raised, Stopped, Unclear):
+        return None

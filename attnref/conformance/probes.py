@@ -14,8 +14,20 @@ from attnref.conformance.properties.windows import ways_to_count
 from attnref.conformance.trial import Raised, Stopped, Trial
 
 NEAR = 1e-2  # of numbers of size 1; beyond, it is another function
-VALUES: Mapping[str, Any] = {"is_causal": True, "scale": 0.3, "softcap": 0.5}
+VALUES: Mapping[str, Any] = {
+    "is_causal": True,
+    "scale": 0.3,
+    "softcap": 0.5,
+    "sink": lambda case: torch.linspace(-1.0, 1.0, case.query.shape[1], dtype=torch.float64),
+    "key_lengths": lambda case: torch.arange(case.key.shape[0]) + case.key.shape[-2] // 2,
+}
 _OTHERS: Mapping[str, Any] = {"dropout_p": 0.5, "window": 2}
+
+
+def value_of(option: str, case: Case) -> Any:
+    """What an option is given to see whether it has an effect."""
+    made = {**VALUES, **_OTHERS}[option]
+    return made(case) if callable(made) else made
 
 
 def ignores_order(trial: Trial, case: Case) -> bool:
@@ -57,7 +69,11 @@ def obeys(trial: Trial, case: Case, option: str) -> bool:
         return _multiplies(trial, case, seen, is_causal=True)
     if option == "window":
         return _counts(trial, case)
-    return option in VALUES and trial.is_right(case, **{option: VALUES[option]})
+    if option == "key_lengths":
+        lengths = value_of(option, case)
+        within = (torch.arange(case.key.shape[-2]) < lengths[:, None])[:, None, None]
+        return _multiplies(trial, case, within, key_lengths=lengths)
+    return option in VALUES and trial.is_right(case, **{option: value_of(option, case)})
 
 
 def _counts(trial: Trial, case: Case) -> bool:
@@ -102,9 +118,9 @@ def ignores(trial: Trial, case: Case, option: str) -> bool:
     if option == "enable_gqa":
         return not _shares(trial)
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
-    values = {**VALUES, **_OTHERS, "attn_mask": mask}
+    value = mask if option == "attn_mask" else value_of(option, case)
     try:
-        output = trial.call(case.query, case.key, case.value, **{option: values[option]})
+        output = trial.call(case.query, case.key, case.value, **{option: value})
     except (Raised, Stopped):
         return False
     return torch.equal(output, trial.call(case.query, case.key, case.value))

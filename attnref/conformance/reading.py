@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from attnref.conformance import libraries
+from attnref.conformance.draws import Draw
+from attnref.conformance.formula import PLAIN, Formula
 from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, convert_mask, window_pair
+from attnref.conformance.recurrence import RULE, Recurrence
 from attnref.conformance.required import WIDTH
-from attnref.conformance.subject import CheckError, Factor, Fits, Subject, rename_options
+from attnref.conformance.subject import CheckError, Fits, Subject, rename_options
 from attnref.text import Text, one_of
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
@@ -50,22 +53,10 @@ COMPILED = Text(
     en="compiled again for other shapes, and given {times} times the limit",
     pt="recompilada para outras formas, e com {times} vezes o limite",
 )
-WINDOW = Text(
-    en="its own window, not judged: tested within {reach} positions, where it hides nothing",
-    pt="uma janela própria, que não é julgada: testada em até {reach} posições, em que ela nada "
-    "esconde",
-)
-FIXED = Text(
-    en="one factor for all widths, {factor:.3g}, not judged",
-    pt="um só fator para todas as larguras, {factor:.3g}, que não é julgado",
-)
-MULTIPLE = Text(
-    en="its own factor, {factor:.3g}/sqrt(d_k), not judged",
-    pt="um fator próprio, {factor:.3g}/sqrt(d_k), que não é julgado",
-)
 ROUGHLY = Text(en="approximate", pt="aproximada")
 ARRAYS = Text(en="arrays of {library}", pt="vetores de {library}")
 
+_OF_HEADS = ("enable_gqa", "sink", "key_lengths")
 COMPILING = 12  # times the limit, for what compiles in between
 
 
@@ -83,8 +74,9 @@ class Reading:
     of numbers. A mask that is ``numbers`` to add goes to that parameter, in the form
     ``of_numbers``; what other masks mean is ``unknown``. One that is ``turned`` was found to answer
     in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
-    ``cut`` off claims no option that it may swallow. ``reach``, ``factor`` and ``other`` are what
-    it has of its own, as a :class:`Subject` has them.
+    ``cut`` off claims no option that it may swallow. One that is not ``drawn`` for does without the
+    tensors that it may take, and a ``recurrence`` is what it is compared with. ``formula`` and ``other`` are what it has of
+    its own, as a :class:`Subject` has them; ``beside`` are the axes of the function beside it.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -108,8 +100,10 @@ class Reading:
     approximate: bool = False
     complete: bool = False
     cut: bool = False
-    reach: int | None = None
-    factor: Factor | None = None
+    formula: Formula = PLAIN
+    drawn: bool = True
+    recurrence: Recurrence | None = None
+    beside: str | None = None
     other: Text | None = None
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
@@ -143,10 +137,9 @@ class Reading:
             lines.append((NEEDS, {"parameter": self.names.get(option, option), "value": value}))
         lines += [(CAUSAL, {})] if self.causal else []
         lines += [(SHARES, {})] if self.shares else []
-        lines += [(WINDOW, {"reach": self.reach})] if self.reach else []
-        if self.factor is not None:
-            text = FIXED if self.factor.fixed else MULTIPLE
-            lines.append((text, {"factor": self.factor.number}))
+        lines += self.formula.lines()
+        if self.recurrence is not None:
+            lines.append((RULE, {"parts": self.recurrence.parts()}))
         lines += [(ROUGHLY, {})] if self.approximate else []
         lines += [(SIZED, self.fits._asdict())] if self.fits else []
         lines += [(IN_HALF, {"dtype": self.dtype})] if self.dtype else []
@@ -173,7 +166,7 @@ class Reading:
         drops = ["is_causal"] if self.causal and "is_causal" not in about.supports else []
         layout = LAYOUTS[self.layout or about.layout or "bhnd"]
         if not layout.heads:  # heads that share keys have no axis there
-            supports = [option for option in supports if option != "enable_gqa"]
+            supports = [each for each in supports if each not in _OF_HEADS]
         asked = functools.partial(
             _call,
             function=rename_options(about.function, self.names),
@@ -185,9 +178,15 @@ class Reading:
             needs=self.needs,
             pair=self.pair,
             numbers=self.numbers,
+            extras=about.extras if self.drawn else {},
         )
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
         plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
+        reference: Callable[..., Tensor] | None = self.recurrence
+        if about.beside is not None:
+            reference = _beside(Reading(layout=self.beside).apply(about.beside))
+            known = about.beside.supports
+            supports = [each for each in supports if each in known or each == "is_causal"]
         return replace(
             about,
             function=about.function if plain else _wrapping(asked, about.function),
@@ -203,10 +202,17 @@ class Reading:
             window=window_pair if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
             turned=self.turned,
-            reach=self.reach,
-            factor=self.factor,
+            formula=self.formula,
+            extras=about.extras if self.drawn else {},
+            reference=reference,
             other=self.other,
         )
+
+
+def _beside(other: Subject) -> Callable[..., Tensor]:
+    from attnref.conformance.beside import Beside  # which reads, too
+
+    return Beside(other)
 
 
 def _call(
@@ -220,9 +226,13 @@ def _call(
     needs: tuple[str, ...],
     pair: bool,
     numbers: str | None,
+    extras: Mapping[str, Draw],
     **options: Any,
 ) -> Any:
     query, key, _ = tensors
+    for name, draw in extras.items():
+        if isinstance(options.get(name), Tensor):
+            options[name] = layout.arrange(options[name], draw.axes)
     if "scale" in needs and options.get("scale") is None:
         options["scale"] = query.shape[-1] ** -0.5
     if "attn_mask" in needs and options.get("attn_mask") is None:

@@ -5,6 +5,7 @@ or up to the factor of the scores. So a wrong function is never read as a right 
 What is not recognised stays as PyTorch has it, and all of it can be said instead.
 """
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator
@@ -14,19 +15,24 @@ import torch
 
 from attnref.conformance import libraries
 from attnref.conformance.axes import found_axes
+from attnref.conformance.beside import read_beside
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.own import (
-    RECURRENCE,
     has_a_window,
+    holds_so_many,
+    is_odd,
     other_attention,
     own_factor,
-    window_reach,
+    own_formula,
+    own_recurrence,
+    own_window,
 )
 from attnref.conformance.probes import NEAR, VALUES, ignores, is_softmax, obeys, takes
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
+from attnref.conformance.recurrence import Recurrence, explain, gates_of, recur
 from attnref.conformance.required import NOTHING
 from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import Fits, Subject
@@ -56,6 +62,15 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
     Raises:
         Raised, Stopped: what the function does when it is asked in each way, the usual one first.
     """
+    if about.beside is not None:
+        return read_beside(about, said, dtype, device)
+    optional = about.extras.keys() <= about.defaults.keys()
+    if about.extras and optional:  # it may do without them
+        plain = replace(said, drawn=False)
+        with contextlib.suppress(Raised, Stopped):
+            found = _read_within(about, plain, dtype, device)
+            if is_softmax(Trial(found.apply(about), dtype, device), Case.draw(_SIZES, 0)):
+                return found
     try:
         return _read_within(about, said, dtype, device)
     except Raised as raised:
@@ -83,17 +98,18 @@ def _read_within(
 ) -> Reading:
     """At the usual length, or where its own window hides nothing yet."""
     usual = _read(about, said, Case.draw(_SIZES, 0), dtype, device)
-    if said.approximate or not has_a_window(about.function):
+    if said.approximate or not (has_a_window(about.function) or holds_so_many(about)):
         return usual
     if is_softmax(Trial(usual.apply(about), dtype, device), Case.draw(_SIZES, 0)):
-        return replace(usual, reach=window_reach(about, Trial(usual.apply(about), dtype, device)))
+        window = own_window(about, Trial(usual.apply(about), dtype, device))
+        return replace(usual, formula=usual.formula._replace(window=window))
     for n in range(_SIZES.n - 1, 1, -1):
         case = Case.draw(replace(_SIZES, n=n), 0)
         found = _read(about, said, case, dtype, device)
         trial = Trial(found.apply(about), dtype, device)
-        reach = window_reach(about, trial)
-        if reach == n and is_softmax(trial, case):
-            return replace(found, reach=reach)
+        window = own_window(about, trial)
+        if window is not None and n in window and is_softmax(trial, case):
+            return replace(found, formula=found.formula._replace(window=window))
     return usual
 
 
@@ -129,26 +145,51 @@ def _read(
     reading = replace(reading, ignored=ignored, compiles=compiles, complete=True)
     if reading.approximate:
         return reading
-    return _read_factor(about, reading, case, dtype, device)
+    return _read_own(about, reading, case, dtype, device)
 
 
-def _read_factor(
+def _read_own(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
-    """A factor of its own; or that it is no softmax attention, in the axes in which that shows."""
+    """What explains its weights, or that it is no softmax attention, in the axes that show it."""
     trial = Trial(said.apply(about), dtype, device)
-    layouts = {said.layout, *(("bhnd", "bnhd") if LAYOUTS[said.layout or "bhnd"].heads else ())}
-    if is_softmax(trial, case):
+    if said.formula.factor is None and is_softmax(trial, case):
         factor = own_factor(replace(about, fits=said.fits), trial)
         if factor is not None:
-            return replace(said, factor=factor)
-        layouts = {said.layout}
-    for layout in sorted(layouts, key=lambda each: each != said.layout):
+            return replace(said, formula=said.formula._replace(factor=factor))
+        return said
+    heads = LAYOUTS[said.layout or "bhnd"].heads
+    layouts = dict.fromkeys((said.layout, *(("bhnd", "bnhd") if heads else ())))
+    for layout, causal in itertools.product(layouts, dict.fromkeys((said.causal, True))):
+        tried = replace(said, layout=layout, causal=causal)
+        formula = own_formula(about, Trial(tried.apply(about), dtype, device), case)
+        if formula is not None:
+            return replace(tried, formula=formula)
+    for layout in layouts:
         tried = replace(said, layout=layout)
-        other = other_attention(about, Trial(tried.apply(about), dtype, device), case)
+        trial = Trial(tried.apply(about), dtype, device)
+        other = other_attention(about, trial, case)
+        gates = gates_of(trial.subject.extras)
+        if other is None and not gates:
+            continue
+        recurrence = own_recurrence(trial)
+        if recurrence is None and gates and is_odd(trial, case):
+            recurrence = Recurrence(gates=gates)
+        if recurrence is not None and (recurrence.gates or _repeats(trial, recurrence)):
+            return replace(tried, recurrence=recurrence, causal=True)
         if other is not None:
-            return replace(tried, other=other, causal=said.causal or other is RECURRENCE)
+            return replace(tried, other=other, causal=True)
     return said
+
+
+def _repeats(trial: Trial, recurrence: Recurrence) -> bool:
+    """Whether constants that two positions show are those of a third, or a known fault hides them."""
+    case = Case.draw(Sizes(batch=1, n=3), 0)
+    output = trial.call(case.query, case.key, case.value)
+    inputs = recurrence.inputs(case.query, case.key, case.value, {})
+    right = recur(*inputs, delta=recurrence.delta)
+    near = bool(((output - right).abs() <= NEAR * (1 + right.abs())).all())
+    return near or explain(inputs, output, recurrence.delta) is not None
 
 
 def _read_form(

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 NOTHING = "None"
@@ -43,8 +43,12 @@ def filling(
     signature: inspect.Signature,
     given: Mapping[str, str],
     synonyms: Mapping[str, Sequence[str]],
+    drawn: Collection[str] = (),
 ) -> tuple[Callable[..., Any], inspect.Signature]:
-    """The function with these for what must be said, and its signature with them as defaults."""
+    """The function with these for what must be said, and its signature with them as defaults.
+
+    What is ``drawn`` is given in each call.
+    """
     makers = {
         name: _OPTIONS[_option(name, synonyms)][1] if what != NOTHING else _give_none
         for name, what in given.items()
@@ -61,7 +65,7 @@ def filling(
             place > 2 and each.kind is each.POSITIONAL_OR_KEYWORD
         ):  # one without a default may follow
             each = each.replace(kind=each.KEYWORD_ONLY)
-        parameters.append(each.replace(default=None) if name in given else each)
+        parameters.append(each.replace(default=None) if name in (*given, *drawn) else each)
     parameters.sort(key=lambda each: each.kind)  # *args come before what is given by name
     return attention, signature.replace(parameters=parameters)
 

@@ -1,13 +1,18 @@
 """A right function that offers everything: what a property must never fail."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attnref import masks
+from attnref.conformance.formula import PLAIN
+from attnref.conformance.recurrence import Recurrence
 from attnref.conformance.step import StepSubject, right_step
-from attnref.conformance.subject import Factor, Subject, subject
+from attnref.conformance.subject import Subject, subject
+from attnref.conformance.trial import Trial
 from attnref.reference import scaled_dot_product_attention
 
 
@@ -39,18 +44,57 @@ RIGHT: Subject = subject(attention)
 
 
 def right_subject(about: Subject) -> Subject:
-    """It, or the same with causality that cannot be switched off, and with a factor of its own."""
-    return match_causality(about, RIGHT if about.factor is None else _multiplying(about.factor))
+    """It, or the same with causality that cannot be switched off, and with what is its own."""
+    formula = about.formula
+    if about.reference is not None:
+        return replace(about, function=_computing(about))
+    if formula == PLAIN:
+        return match_causality(about, RIGHT)
 
-
-def _multiplying(factor: Factor) -> Subject:
-    def multiplying(query: Tensor, *tensors: Tensor, **options: Any) -> Tensor:
+    def own(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        setting = formula.setting(query, key)
+        turn, bias, seen = (setting.pop(name, None) for name in ("turn", "bias", "seen"))
+        if turn is not None:
+            query, key = turn(query), turn(key)
+        mask = options.get("attn_mask")
+        if bias is not None:
+            mask = _both(mask, bias.to(query.dtype))
+        options["attn_mask"] = mask if seen is None else _both(mask, seen.to(query.device))
         if options.get("scale") is None:
-            options["scale"] = factor.value(query.shape[-1])
-        output: Tensor = RIGHT.function(query, *tensors, **options)
+            options["scale"] = setting.get("scale")
+        output: Tensor = RIGHT.function(query, key, value, **options)
         return output
 
-    return replace(RIGHT, function=multiplying, factor=factor)
+    return match_causality(
+        about, replace(RIGHT, function=own, formula=formula._replace(sink=False))
+    )
+
+
+def _computing(about: Subject) -> Callable[..., Tensor]:
+    """The reference, which gets what it knows, and answers in the dtype of the query."""
+
+    def computing(query: Tensor, *tensors: Tensor, **options: Any) -> Tensor:
+        trial = Trial(about, torch.float64, query.device)
+        doubles = [x.double() for x in (query, *tensors)]
+        given = {
+            name: each.double() if isinstance(each, Tensor) and each.is_floating_point() else each
+            for name, each in options.items()
+        }
+        known = given if isinstance(about.reference, Recurrence) else options
+        output = trial.reference(query)(*doubles, **known)
+        return output.to(query.dtype)
+
+    return computing
+
+
+def _both(one: Tensor | None, other: Tensor) -> Tensor:
+    """A mask that says what two of them say."""
+    if one is None:
+        return other
+    if one.dtype == other.dtype == torch.bool:
+        return one & other
+    numbers, bools = (one, other) if other.dtype == torch.bool else (other, one)
+    return numbers + bools if bools.is_floating_point() else numbers.masked_fill(~bools, -torch.inf)
 
 
 def match_causality(about: Subject, other: Subject) -> Subject:

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 # What a function may offer beside query, key and value.
-OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
+OPTIONS = (
+    *("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window"),
+    *("sink", "key_lengths"),
+)
 # What others call them. Such a parameter is pointed out, not used: a mask may mean the opposite.
 SYNONYMS = {
     "attn_mask": (
@@ -21,6 +24,11 @@ SYNONYMS = {
     "dropout_p": ("dropout", "p_dropout", "dropout_rate"),
     "softcap": ("soft_cap", "logits_soft_cap"),
     "window": ("window_size", "sliding_window"),
+    "sink": ("sinks", "s_aux", "attention_sinks", "attn_sink", "learnable_sink", "sink_logits"),
+    "key_lengths": (
+        *("nonpad_kv_seqlen", "seqused_k", "kv_seqlens", "seqlens_k", "seq_lens_kv", "kv_lens"),
+        *("kv_lengths", "actual_seq_lengths_kv", "valid_lens", "kv_seq_lens"),
+    ),
 }
 
 
@@ -112,6 +120,8 @@ def options_taken(function: Callable[..., Any]) -> tuple[str, ...]:
         "dropout_p": 0.0,
         "softcap": 1.0,
         "window": 2,
+        "sink": torch.zeros(1),
+        "key_lengths": torch.full((1,), 2),
     }
     taken = []
     for option in OPTIONS:

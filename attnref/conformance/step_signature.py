@@ -30,7 +30,7 @@ POSITIONS = (
     *("seqlen_offset", "seq_len", "offset", "start", "index", "t"),
 )
 # Causality is what a step does by itself; a window forgets on purpose.
-_NOT_OFFERED = ("is_causal", "window")
+_NOT_OFFERED = ("is_causal", "window", "key_lengths")
 
 
 def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:

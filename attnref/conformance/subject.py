@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from attnref.conformance import interface
+from attnref.conformance.draws import Draw, draw_of, parse_draw
+from attnref.conformance.formula import PLAIN, Formula
 from attnref.conformance.layouts import TURNED
 from attnref.conformance.packed import adapt_packed, packing
 from attnref.conformance.required import filling, required_arguments
@@ -25,17 +27,6 @@ class Fits(NamedTuple):
 
     step: int
     width: int
-
-
-class Factor(NamedTuple):
-    """What the scores are multiplied by: a ``fixed`` number, or that many times 1/sqrt(d_k)."""
-
-    number: float
-    fixed: bool
-
-    def value(self, d_k: int) -> float:
-        """The factor for that width."""
-        return self.number if self.fixed else self.number * float(d_k**-0.5)
 
 
 class CheckError(Refusal):
@@ -60,8 +51,12 @@ class Subject:
     where its signature, or its kind, shows them. One that is ``turned`` answers in other axes than
     it is asked in, and does not say so. ``defaults`` are those of its parameters.
 
-    What it has of its own is not judged: a window, which hides nothing within ``reach`` positions,
-    a ``factor`` of the scores, or all that it is, if it is ``other`` than softmax attention.
+    ``extras`` are tensors that it takes beside query, key and value, drawn by their names.
+
+    What it has of its own, beside the usual formula, is its ``formula``. What is no softmax attention is
+    compared with a ``reference`` in float64, such as one made of the function ``beside`` it, up to a
+    relative ``bound`` if there is one, or if its formula is not known at all it is ``other``,
+    which says what it is, and is compared with itself alone.
     """
 
     function: Callable[..., Any]
@@ -85,9 +80,18 @@ class Subject:
     library: str | None = None
     turned: bool = False
     defaults: Mapping[str, object] = field(default_factory=dict)
-    reach: int | None = None
-    factor: Factor | None = None
+    extras: Mapping[str, Draw] = field(default_factory=dict)
+    reference: Callable[..., Tensor] | None = None
+    beside: "Subject | None" = None
+    bound: float | None = None
+    formula: Formula = PLAIN
     other: Text | None = None
+    apart: bool = True
+
+    @property
+    def positional(self) -> bool:
+        """Whether it matters where a query or a key is, so that n = m is all that it is asked."""
+        return self.always_causal or self.formula.positional
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
@@ -99,8 +103,19 @@ class Subject:
 
     def default_parameters(self) -> list[str]:
         """The parameters that keep their default values, or what they are given, in each call."""
-        asked = {*OPTIONS, *self.names.values(), self.numbers}
+        asked = {*OPTIONS, *self.names.values(), *self.extras, self.numbers}
         return [each for each in (self.parameters or ())[3:] if each not in asked]
+
+    def default_window(self) -> int | None:
+        """How many keys its window has by default, as its signature says."""
+        widths = (
+            width
+            for name, default in self.defaults.items()
+            if "window" in name.lower() or "sliding" in name.lower()
+            for width in (default if isinstance(default, tuple | list) else (default,))
+            if isinstance(width, int) and not isinstance(width, bool) and width > 0
+        )
+        return max(widths, default=None)
 
     def own_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by its own names, with the mask and the window that it gets."""
@@ -149,6 +164,7 @@ def subject(
     supports: Sequence[str] | None = None,
     name: str | None = None,
     names: Mapping[str, str] | None = None,
+    draws: Mapping[str, str] | None = None,
 ) -> Subject:
     """The function with what its signature says, or with what ``supports`` says instead.
 
@@ -196,9 +212,11 @@ def subject(
     if names_of_packing:
         function, signature = adapt_packed(function, signature, names_of_packing)
         layout = "packed"
+    extras = _drawn(signature, draws or {}, name)
     given = required_arguments(signature, SYNONYMS)
-    if given:
-        function, signature = filling(function, signature, given, SYNONYMS)
+    given = {each: what for each, what in given.items() if each not in extras}
+    if given or extras:
+        function, signature = filling(function, signature, given, SYNONYMS, extras)
     _check_three(signature, name)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     named = tuple(
@@ -242,7 +260,31 @@ def subject(
             for each, parameter in signature.parameters.items()
             if parameter.default is not parameter.empty and each not in given
         },
+        extras=extras,
     )
+
+
+def _drawn(signature: inspect.Signature, said: Mapping[str, str], name: str) -> dict[str, Draw]:
+    """The tensors that it takes beside query, key and value, and how each is drawn."""
+    found = {}
+    known = {*OPTIONS, *(synonym for synonyms in SYNONYMS.values() for synonym in synonyms)}
+    for each, parameter in list(signature.parameters.items())[3:]:
+        draw = draw_of(each) if each not in known else None
+        if draw is not None and parameter.default in (None, parameter.empty):
+            found[each] = draw
+    for each, how in said.items():
+        if each not in signature.parameters:
+            raise CheckError(
+                en=f"draw: {name} has no parameter {each!r}; it has "
+                f"{', '.join(signature.parameters)}.",
+                pt=f"draw: {name} não tem o parâmetro {each!r}; tem "
+                f"{', '.join(signature.parameters)}.",
+            )
+        try:
+            found[each] = parse_draw(each, how)
+        except Refusal as error:
+            raise CheckError(error.en, error.pt) from None
+    return found
 
 
 def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, name: str) -> None:
@@ -288,6 +330,9 @@ def _rename_parameters(
 
 def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
     """Those that it is, or is bound to, or wraps, with all in them."""
+    made = inspect.unwrap(function, stop=lambda each: hasattr(each, "modules_made"))
+    if hasattr(made, "modules_made"):  # of a layer that is made for each shape
+        return [module for layer in made.modules_made() for module in layer.modules()]
     function = unwrap(function)
     owner = getattr(function, "__self__", function)  # layer.forward is judged as layer is
     return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from attnref.conformance import budget
+from attnref.conformance import budget, recurrence
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss, simplify
+from attnref.conformance.recurrence import Recurrence
 from attnref.conformance.subject import Subject, file_of
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
 from attnref.text import Text
@@ -24,7 +25,11 @@ _MEANT = (
     *("mask", "causal", "scale", "gqa", "dropout", "softcap", "window"),
     *("not implemented for", "support", "multiple of", "divisible", "unexpected keyword"),
 )
-_GROWN = 1e3
+_ROUNDING = (
+    64  # times the dtype's own, of the largest number: what a function may differ from itself
+)
+_STEPS = 16  # roundings of a position that count, where a reference is all that is known
+_MEASURED = 2e-4  # of the largest number, where constants were measured
 _PYTORCH = str(Path(torch.__file__).parent)
 
 NOT_A_TENSOR = Text(
@@ -45,6 +50,14 @@ WRONG_DEVICE = Text(
 WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
     pt="Ela devolveu a forma {got}, mas deveria ser {expected}: (lote, cabeças, n, d_v).",
+)
+UNCLEAR = Text(
+    en="Not tested: its answers do not show which constants it has, for heads and width {shape}.",
+    pt="Não testado: as respostas não mostram que constantes ela tem, com cabeças e largura {shape}.",
+)
+APART = Text(
+    en="Not tested: query, key and value cannot be given apart to this layer.",
+    pt="Não testado: a esta camada não se pode dar consulta, chave e valor em separado.",
 )
 MISSING = Text(
     en="It takes no {missing}; its parameters are {parameters}.",
@@ -115,15 +128,17 @@ class Trial:
         self.dtype = dtype
         self.device = device
         self.last: Call | None = None
+        self._measured: dict[int, Tensor] = {}
+        self._recurrences: dict[tuple[int, int], Recurrence] = {}
 
     def offers(self, *options: str) -> bool:
         """Whether the function takes all of these."""
         return all(option in self.subject.supports for option in options)
 
     def fit(self, sizes: Sizes) -> Sizes:
-        """These, or the next ones that the function is made for, and within its own window."""
-        if self.subject.reach is not None:
-            sizes = sizes.cap(self.subject.reach)
+        """These, or the next ones that the function is made for."""
+        if self.subject.formula.turn is not None:  # pairs, or pairs of a part
+            sizes = replace(sizes, d_k=-(-sizes.d_k // 8) * 8)
         return sizes if self.subject.fits is None else sizes.fit(*self.subject.fits)
 
     def fitting(self) -> bool:
@@ -155,12 +170,21 @@ class Trial:
         Raises:
             Raised: what the function raised.
         """
+        for name, extra in self.subject_extras(query, key).items():
+            options.setdefault(name, self.cast(extra) if isinstance(extra, Tensor) else extra)
         arguments = {"query": query, "key": key, "value": value, **options}
         self.last = Call(arguments, None)
         try:
             return self.subject.function(query, key, value, **options)
         except (Exception, SystemExit) as error:
             raise self._locate_error(error) from error
+
+    def subject_extras(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        """What it takes beside them, drawn for tensors of these sizes."""
+        return {
+            name: draw.literal if draw.kind == "literal" else draw.tensor(query, key)
+            for name, draw in self.subject.extras.items()
+        }
 
     def _locate_error(self, error: BaseException) -> Raised:
         """With ``file.py:12`` of the innermost line that is neither ours nor PyTorch's."""
@@ -307,10 +331,11 @@ class Trial:
         return torch.cat(found, -1)[..., :m]
 
     def visible_pairs(self, case: Case) -> Tensor:
-        """What each query sees without a mask, ``(n, m)``: all, or the past of what is causal."""
+        """What each query sees without a mask, ``(n, m)``: all, its past, or what its window has."""
         n, m = case.query.shape[-2], case.key.shape[-2]
-        every = torch.ones(n, m, dtype=torch.bool)
-        return every.tril() if self.subject.always_causal else every
+        window = self.subject.formula.window
+        seen = torch.ones(n, m, dtype=torch.bool) if window is None else window.seen(n, m)
+        return seen.tril() if self.subject.always_causal else seen
 
     def shares(self, case: Case, allowed: Tensor | None = None) -> Tensor:
         """Equal weights for what each query sees, and may see, ``(n, m)``."""
@@ -324,8 +349,12 @@ class Trial:
         They are normalised again, as a softmax does when a mask is added to its scores. So what a
         property says of masks does not depend on whether the weights themselves are right.
         """
-        weights = self.weights(query, key) * factor
-        return weights / weights.sum(-1, keepdim=True) @ self.to_double(value)
+        own = self.weights(query, key)
+        weights = own * factor
+        total = weights.sum(-1, keepdim=True)
+        if self.subject.formula.sink:  # which has what the keys do not get
+            total = total + (1 - own.sum(-1, keepdim=True))
+        return weights / total @ self.to_double(value)
 
     def truth(
         self,
@@ -335,15 +364,110 @@ class Trial:
         /,
         *,
         exact_scores: bool = False,
+        rows: Tensor | None = None,
         **setting: Any,
     ) -> Truth:
         """What :func:`call` should have returned, with the allowance of each number."""
-        question = self._question(query, key, value, setting)
-        truth = budget.truth(question, exact_scores=exact_scores)
+        if self.subject.reference is not None:
+            return self._reference_truth(query, key, value, setting, rows)
+        return budget.truth(
+            self._question(query, key, value, setting), exact_scores=exact_scores, rows=rows
+        )
+
+    def _reference_truth(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        setting: dict[str, Any],
+        rows: Tensor | None,
+    ) -> Truth:
+        """What the reference returns in float64, and what it errs in the dtype, or rounding does."""
+        inputs = [self.to_double(x) for x in (query, key, value)]
+        given = self._reference_options(*inputs[:2], setting)
+        assert self.subject.reference is not None
+        with torch.no_grad():
+            output = self.reference(query)(*inputs, **given)
+        terms = query.shape[-2] + query.shape[-1] + value.shape[-1]
+        unit = torch.finfo(self.dtype).eps / 2
+        sums = min(unit, torch.finfo(torch.float32).eps / 2)
+        largest = output.abs().nan_to_num(0.0).amax() if output.numel() else 0.0
+        allowance = torch.full_like(output, float((_STEPS * unit + terms * sums) * largest))
+        if getattr(self.subject.reference, "rate", None) is not None:  # it was measured
+            allowance = allowance + _MEASURED * largest
+        told = slice(None) if rows is None else rows
+        return Truth(output[..., told, :], output.new_zeros(()), allowance[..., told, :])
+
+    def reference(self, query: Tensor) -> Callable[..., Tensor]:
+        """The reference; constants of each head are measured, for so many and so wide ones."""
+        reference = self.subject.reference
+        assert reference is not None
+        if not isinstance(reference, Recurrence) or reference.rate is None:
+            return reference
+        shape = (query.shape[1], query.shape[-1])
+        if shape not in self._recurrences:
+            try:
+                self._recurrences[shape] = self.measure(*shape)
+            except recurrence.Unclear:
+                raise Stopped(Finding(Verdict.NOT_ASKED, UNCLEAR, {"shape": shape})) from None
+        return self._recurrences[shape]
+
+    def measure(self, heads: int = 3, width: int = 8) -> Recurrence:
+        """The recurrence that its answers show, in float64 where it takes that.
+
+        Raises:
+            Unclear: where they show none.
+        """
+        double = Trial(self.subject, torch.float64, self.device)
+        shown = self.last
+        try:
+            found = recurrence.measure(double.call, heads, width, self.subject.extras)
+        except (Raised, Stopped):
+            found = recurrence.measure(self.call, heads, width, self.subject.extras)
+        self.last = shown
+        return found
+
+    def draw(self, sizes: Sizes, seed: int) -> Case:
+        """A case; keys of a delta rule are no longer than 1, or its state may grow."""
+        case = Case.draw(sizes, seed)
+        known = isinstance(self.subject.reference, Recurrence) or self.subject.other is not None
+        if known or recurrence.gates_of(self.subject.extras):
+            case = replace(case, key=torch.nn.functional.normalize(case.key, dim=-1))
+        return case
+
+    def _reference_options(
+        self, query: Tensor, key: Tensor, setting: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The options, and the tensors that are drawn, as the reference takes them."""
+        given = {name: each for name, each in setting.items() if each is not None}
+        if isinstance(self.subject.reference, Recurrence):
+            extras = self.subject_extras(query, key)
+            given = {
+                name: self.to_double(each) if isinstance(each, Tensor) else each
+                for name, each in extras.items()
+            }
+        return given
+
+    def tolerance(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
+        """What rounding may do to the output; where no formula is known, to the largest number."""
         if self.subject.other is None:
-            return truth
-        # It is compared with itself alone, and its numbers may grow from one position to the next.
-        return truth._replace(allowance=_GROWN * truth.allowance)
+            return self.truth(query, key, value, **options).allowance
+        output = self.call(query, key, value, **options)
+        largest = output.abs().nan_to_num(0.0, 0.0).amax() if output.numel() else output.sum()
+        return (_ROUNDING * torch.finfo(self.dtype).eps * largest).expand(output.shape)
+
+    def dependence(self, case: Case, **options: Any) -> Tensor:
+        """Whether output i is moved by other numbers in position j of all inputs, ``(n, n)``."""
+        inputs = [x[:1, :1] for x in (case.query, case.key, case.value)]
+        before, columns = self.call(*inputs, **options), []
+        allowed = self.tolerance(*inputs, **options)
+        for j in range(case.query.shape[-2]):
+            other = [x.clone() for x in inputs]
+            for x in other:
+                x[..., j, :] = 1.0 - 2.0 * x[..., j, :]
+            same = (self.call(*other, **options) - before).abs() <= allowed
+            columns.append(~same.all(-1)[0, 0])
+        return torch.stack(columns, -1)
 
     def is_right(self, case: Case, /, *, strictly: bool = False, **options: Any) -> bool:
         """Whether the output with these options is what it should be.
@@ -363,17 +487,32 @@ class Trial:
         self, case: Case, grad_output: Tensor, **setting: Any
     ) -> dict[str, Gradient]:
         """What :func:`gradients` should have returned, with the allowance of each number."""
+        if self.subject.reference is not None:
+            return self._reference_gradients(case, grad_output, setting)
         question = self._question(case.query, case.key, case.value, setting)
         return budget.gradients(question, grad_output.to(self.dtype))
 
-    def true_mask_gradient(self, case: Case, grad_output: Tensor, mask: Tensor) -> Gradient:
-        """What :func:`gradients` should have returned for a mask of numbers ``(n, m)``."""
-        question = self._question(case.query, case.key, case.value, {"attn_mask": mask})
-        return budget.mask_gradient(question, grad_output.to(self.dtype))
+    def _reference_gradients(
+        self, case: Case, grad_output: Tensor, setting: dict[str, Any]
+    ) -> dict[str, Gradient]:
+        leaves = [self.to_double(x).requires_grad_() for x in (case.query, case.key, case.value)]
+        given = self._reference_options(leaves[0], leaves[1], setting)
+        assert self.subject.reference is not None
+        with torch.enable_grad():
+            output = self.reference(case.query)(*leaves, **given)
+            found = torch.autograd.grad(output, leaves, self.to_double(grad_output))
+        unit = torch.finfo(self.dtype).eps / 2
+        terms = sum(case.query.shape[-2:]) + case.value.shape[-1]
+        measured = getattr(self.subject.reference, "rate", None) is not None
+        share = (_STEPS + terms) * unit + _MEASURED * measured
+        return {
+            name: Gradient(each, torch.full_like(each, share * float(each.abs().amax())))
+            for name, each in zip(("query", "key", "value"), found, strict=True)
+        }
 
     def usual_scale(self, d_k: int) -> float:
         """The factor where none is given: 1/sqrt(d_k), or its own."""
-        factor = self.subject.factor
+        factor = self.subject.formula.factor
         return float(d_k**-0.5) if factor is None else factor.value(d_k)
 
     def _question(
@@ -386,9 +525,20 @@ class Trial:
         query, key, value = (x.to(self.dtype) for x in (query, key, value))
         if self.subject.always_causal:
             setting.setdefault("is_causal", True)
-        if self.subject.factor is not None and setting.get("scale") is None:
-            setting["scale"] = self.usual_scale(query.shape[-1])
+        for name, own in self.subject.formula.setting(query, key).items():
+            if setting.get(name) is None:
+                setting[name] = own
+        if self.subject.formula.sink:
+            setting["sink"] = self._sinks(query.shape[-3], query.shape[-1])
         return Question(query, key, value, Setting(**setting), self.device)
+
+    def _sinks(self, heads: int, width: int) -> Tensor:
+        """What joins the sum of each head's exponentials: the weight of one key of score 0 says."""
+        if heads not in self._measured:
+            zeros = torch.zeros(1, heads, 1, width, dtype=torch.float64)
+            weight = self.call(zeros, zeros, zeros + 1.0)[0, :, 0, 0]
+            self._measured[heads] = (1 / weight - 1).clamp(min=0.0).log()
+        return self._measured[heads]
 
     def stop(self, text: Text, **values: object) -> NoReturn:
         """Ends the property with a failure."""

@@ -24,6 +24,7 @@ def make_subject(
     name: str | None = None,
     names: Mapping[str, str] | None = None,
     arguments: Mapping[str, Any] | None = None,
+    draws: Mapping[str, str] | None = None,
 ) -> Subject:
     """As :func:`subject`, and for a class of layers, or a function that makes one, too.
 
@@ -48,7 +49,7 @@ def make_subject(
                 "heads) que devolva uma camada. Tire esta opção.",
             )
         try:
-            return subject(function, supports, name, names)
+            return subject(function, supports, name, names, draws)
         except CheckError:
             if not isinstance(function, nn.Module) or supports or names:
                 raise
@@ -56,7 +57,7 @@ def make_subject(
             if whole is None:
                 raise
             return whole
-    about = subject(attention, supports, called, names)
+    about = subject(attention, supports, called, names, draws)
     if supports is None and "attn_mask" in about.supports and "attn_mask" not in (names or {}):
         # What True means there differs from layer to layer, as in nn.MultiheadAttention.
         about = replace(

@@ -63,7 +63,7 @@ def adapt_layer(
         there = ", ".join(entry.tensors) or NOTHING
         said_of = {"name": name, "there": there, "wrap": WRAP}
         raise Inseparable(OF_ONE.fill(said_of), NONE_FOUND)
-    return _add_signature(call, entry, first, said, shares=layer.shares)
+    return _add_signature(call, entry, first, said, layer.made, shares=layer.shares)
 
 
 def first_layer(maker: Maker) -> tuple[Shape, Any]:
@@ -103,7 +103,13 @@ def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -
 
 
 def _add_signature(
-    call: Callable[..., Any], entry: Entry, layer: nn.Module, said: Text | None, *, shares: bool
+    call: Callable[..., Any],
+    entry: Entry,
+    layer: nn.Module,
+    said: Text | None,
+    made: Callable[[], list[nn.Module]],
+    *,
+    shares: bool,
 ) -> Callable[..., Any]:
     """The call with the options of the layer's own ``forward``, and with how it was read."""
     kind = inspect.Parameter
@@ -122,4 +128,5 @@ def _add_signature(
     attention.__signature__ = signature  # type: ignore[attr-defined]
     attention.__wrapped__ = type(layer).forward  # type: ignore[attr-defined]
     attention.of_layer = said  # type: ignore[attr-defined]
+    attention.modules_made = made  # type: ignore[attr-defined]
     return attention

@@ -28,6 +28,7 @@ class Layer:
         self.single = single
         self.shares = maker.offers(KEY_HEADS) and not single
         self.plans: dict[bool, Projections] = {}  # by whether heads share their keys
+        self.last: list[nn.Module] = []  # those that were made, which the caches may have dropped
         self.inject = functools.lru_cache(_MADE)(self._inject)
         self.build = functools.lru_cache(_MADE)(self._build)
 
@@ -38,7 +39,12 @@ class Layer:
             raise ValueError(
                 f"{self.maker.name}: expected other sizes than {shape}: {error}"
             ) from error
+        self.last = [*self.last[1 - _MADE :], layer]
         return layer
+
+    def made(self) -> list[nn.Module]:
+        """The layers that were made."""
+        return self.last
 
     def _inject(
         self, plan: Projections, shape: Shape, dtype: torch.dtype, device: torch.device

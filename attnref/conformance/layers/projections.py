@@ -45,6 +45,7 @@ _ROLES = {
     "k": re.compile(r"(to|w|fc|lin|proj)?_?(k|key)s?(proj)?"),
     "v": re.compile(r"(to|w|fc|lin|proj)?_?(v|value)s?(proj)?"),
 }
+_GATES = (1, 2, 3)
 _ORDERS = ("rhd", "hrd", "rdh", "hdr", "drh", "dhr")  # r: query, key or value; h: heads
 
 
@@ -175,6 +176,8 @@ def assign_roles(
     missing = [role for role in "qkv" if role not in "".join(inputs.values())]
     inputs |= dict(zip(rest, missing, strict=False))  # unnamed ones are called in this order
     rest = rest[len(missing) :]
+    gates = {shape.heads * each for each in _GATES}  # of a head each, which stay as they are
+    rest = [path for path in rest if widths[path] not in gates]
     fits = all(
         widths[path] == sum(queries if role == "q" else keys for role in roles)
         for path, roles in inputs.items()

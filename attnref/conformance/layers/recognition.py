@@ -21,6 +21,7 @@ from attnref.conformance.layers.projections import (
     matrices,
 )
 from attnref.conformance.properties.scaling import effective_scale
+from attnref.conformance.recurrence import Unclear
 from attnref.conformance.subject import CheckError, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
@@ -125,6 +126,8 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
             REPLACED.fill({"error": error}),
         )
     nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
+    if _recurs(layer, nearest):
+        return nearest
     more = _other_influences(layer, nearest, shape, case)
     if more:
         raise Inseparable(
@@ -139,6 +142,16 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
             MORE.fill({"more": ", ".join(more)}),
         )
     return nearest
+
+
+def _recurs(layer: Layer, plan: Projections) -> bool:
+    """Whether it is a recurrence between its projections, with whatever constants."""
+    about = Subject(functools.partial(layer.apply_plan, plan), layer.maker.name, (), None)
+    trial = Trial(replace(about, always_causal=True), torch.float32, _CPU)
+    try:
+        return trial.measure().rate is not None
+    except (Raised, Stopped, Unclear):
+        return False
 
 
 def _identity(layer: Layer, case: Case) -> Projections | None:

@@ -1,11 +1,10 @@
 """A layer whose query, key and value cannot be had apart, as a function of its whole sequence."""
 
 import copy
-import functools
 import inspect
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -56,11 +55,26 @@ class Whole:
     head_width: int
     batch_first: bool = True
     hiding: Hiding | None = None
+    casts: dict[tuple[torch.dtype, torch.device], nn.Module] = field(default_factory=dict)
 
-    def __call__(self, query: Tensor, *others: Tensor, attn_mask: Tensor | None = None) -> Any:
+    def cast(self, like: Tensor) -> nn.Module:
+        """The layer in the dtype and on the device of a sequence."""
+        place = (like.dtype, like.device)
+        if place not in self.casts:
+            self.casts[place] = copy.deepcopy(self.layer).to(like.device, like.dtype)
+        return self.casts[place]
+
+    def __call__(
+        self,
+        query: Tensor,
+        *others: Tensor,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Any:
         """What it makes of the sequence (b, h, n, width) in the place of the query.
 
-        Heads count as further samples, for it has an axis for one of both alone.
+        Heads count as further samples, for it has an axis for one of both alone; causal it is, or
+        is not, by itself.
         """
         n = query.shape[-2]
         x = query.flatten(0, 1)
@@ -70,7 +84,7 @@ class Whole:
         )
         if attn_mask is not None and self.hiding is not None:
             inputs[self.hiding.parameter] = self.convert_mask(attn_mask, query)
-        output = _find_sequence(_cast(self.layer, query.dtype, query.device)(**inputs))
+        output = _find_sequence(self.cast(query)(**inputs))
         if not isinstance(output, Tensor) or output.shape != x.shape:
             return output
         return (output if self.batch_first else output.transpose(0, 1)).reshape(query.shape)
@@ -87,7 +101,8 @@ class Whole:
         both = [self(each[:, None], attn_mask=mask) for each in (x, other)]
         if not all(isinstance(each, Tensor) and each.shape == x[:, None].shape for each in both):
             raise TypeError("no sequence comes out for a sequence")  # so it is read otherwise
-        return differs(*both)[:, 0]
+        allowed = _ROUNDING * torch.finfo(both[0].dtype).eps * both[0].abs().amax()
+        return ~((both[0] - both[1]).abs() <= allowed).all(-1)[:, 0]
 
     def dependence(self, mask: Tensor | None = None) -> Tensor:
         """Whether output i is moved by position j, (n, n)."""
@@ -109,12 +124,6 @@ class WholeSubject(Subject):
         sequence = arguments["query"]
         assert isinstance(sequence, Tensor)
         return dict.fromkeys(self.tensors, sequence.flatten(0, 1)) | rest
-
-
-def differs(one: Tensor, other: Tensor) -> Tensor:
-    """Whether two outputs (..., n, width) differ at each position, by more than rounding."""
-    allowed = _ROUNDING * torch.finfo(one.dtype).eps * one.abs().amax()
-    return ~((one - other).abs() <= allowed).all(-1)
 
 
 def whole_subject(
@@ -143,7 +152,8 @@ def whole_subject(
         sight = found.dependence()
         if not (sight & ~torch.eye(_LENGTH, dtype=torch.bool)).any():
             return None
-        causal = not sight.triu(1).any()
+        # One that sees all of its past and one position ahead is meant to be causal.
+        causal = not sight.triu(1).any() or torch.equal(sight, torch.ones_like(sight).tril(1))
     hiding = found.hiding
     parts = [AS_A_WHOLE, *([] if found.batch_first else [LENGTH_FIRST])]
     parts += [HIDES] if hiding else []
@@ -158,10 +168,11 @@ def whole_subject(
 
     attention.__wrapped__ = type(layer).forward  # type: ignore[attr-defined]
     attention.of_layer = said  # type: ignore[attr-defined]
+    attention.modules_made = lambda: [*found.casts.values()]  # type: ignore[attr-defined]
     return WholeSubject(
         attention,
         name,
-        ("attn_mask",) if hiding else (),
+        (*["attn_mask"] * bool(hiding), *["is_causal"] * causal),
         tuple(dict.fromkeys((*entry.tensors, *entry.options, *names))),
         {} if hiding or not names else {"attn_mask": names[0]},
         always_causal=causal,
@@ -169,6 +180,8 @@ def whole_subject(
         names={"attn_mask": hiding.parameter} if hiding else {},
         mask=found.convert_mask if hiding else None,
         same_along=(-2,) if hiding and hiding.form in _OF_KEYS else (),
+        other=why,
+        apart=False,
         tensors=entry.tensors,
     )
 
@@ -248,11 +261,6 @@ def _head_width(layer: nn.Module, width: int) -> int:
     said = next((numbers[name] for name in HEAD_WIDTHS if isinstance(numbers[name], int)), None)
     heads = next((numbers[name] for name in HEADS if isinstance(numbers[name], int)), 1)
     return said or width // (heads or 1)
-
-
-@functools.lru_cache(16)
-def _cast(layer: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    return copy.deepcopy(layer).to(device, dtype)
 
 
 def _find_sequence(output: Any) -> Any:

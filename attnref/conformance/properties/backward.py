@@ -7,7 +7,7 @@ import torch
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.right import right_subject
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
@@ -26,6 +26,16 @@ INFERENCE = Text(
     pt="A saída não tem gradiente algum: ela serve à inferência, ou o caminho está cortado por "
     "detach(), no_grad(), .data ou um desvio para fora do PyTorch. Uma perda que não dependa de "
     "mais nada lança um erro em backward().",
+)
+SLOPE = Text(
+    en="The gradient times a direction is {got:.6g}, the change of the output in that direction "
+    "{expected:.6g}.",
+    pt="O gradiente vezes uma direção é {got:.6g}; a mudança da saída nessa direção, "
+    "{expected:.6g}.",
+)
+NO_DOUBLE = Text(
+    en="It takes no float64, in which alone a slope can be measured.",
+    pt="Ela não aceita float64, única precisão em que se pode medir uma inclinação.",
 )
 OTHER = Text(
     en="The gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
@@ -63,6 +73,9 @@ MASK_CUT = Text(
     ),
     formula=r"\partial\, \lVert \partial L / \partial (Q, K, V) \rVert^2 / \partial (Q, K, V)",
     page="scale/saturation",
+    follows=(*OF_NUMBERS, *("gradients",)),
+    asked_of=("function",),
+    holds_of="formula",
 )
 def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
     mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
@@ -105,8 +118,13 @@ def _check_penalty(trial: Trial, case: Case, **options: Any) -> Finding | None:
     formula=r"dV = P^\top dO, \quad dS = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
     page="scale/saturation",
     may_refuse=True,
+    follows=(*OF_NUMBERS, *("batch_independence", "head_independence", "scale", "oracle")),
+    asked_of=("function",),
+    holds_of="any",
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
+    if trial.subject.other is not None:
+        return _check_slope(trial, case)
     found = _check_gradients(trial, case)
     mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
@@ -136,6 +154,40 @@ def _check_gradients(trial: Trial, case: Case, **options: Any) -> Finding | None
     return None
 
 
+def _check_slope(trial: Trial, case: Case) -> Finding | None:
+    """Of what has no known formula: the gradient is the slope of its output."""
+    double = Trial(trial.subject, torch.float64, trial.device)
+    inputs = (case.query, case.key, case.value)
+    upstream = torch.randn(case.query.shape, generator=case.generator(), dtype=torch.float64)
+    try:
+        double.call(*inputs)
+    except Raised:
+        return Finding(Verdict.NOT_CLAIMED, NO_DOUBLE)
+    directions = [upstream.flip(-1).roll(place, -2) for place in range(3)]
+    found = double.gradients(case, lambda output: upstream).values()
+    if all(each is None for each in found):
+        return Finding(Verdict.NOT_CLAIMED, INFERENCE)
+    pairs = zip(found, directions, strict=True)
+    got = sum(float((one * other).sum()) for one, other in pairs if one is not None)
+    for step in _STEPS:
+        beside = [
+            double.call(*(x + sign * step * u for x, u in zip(inputs, directions, strict=True)))
+            for sign in (1, -1)
+        ]
+        changes = (beside[0] - beside[1]) * upstream / (2 * step)
+        expected = float(changes.sum())
+        if abs(got - expected) <= _SLOPE * float(changes.abs().sum()):
+            return None
+    return double.failure(SLOPE, got=got, expected=expected)
+
+
+# Of a difference in float64. Between two points there may be a kink, as those of a ReLU are, which
+# a smaller step escapes, and what is computed in float32 wants a larger one; a wrong gradient is
+# wrong at each.
+_STEPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8)
+_SLOPE = 1e-4  # relative error of a slope that counts
+
+
 @rule(
     statement=Text(
         en="A mask of numbers, such as a learned bias, gets the gradient of the scores.",
@@ -145,6 +197,7 @@ def _check_gradients(trial: Trial, case: Case, **options: Any) -> Finding | None
     page="foundations/masks",
     needs=("attn_mask",),
     may_crash=True,
+    follows=(*OF_MASKS, *("gradients",)),
 )
 def mask_gradient(trial: Trial, case: Case) -> Finding | None:
     shape = (case.query.shape[-2], case.key.shape[-2])
@@ -162,6 +215,6 @@ def mask_gradient(trial: Trial, case: Case) -> Finding | None:
     got = found["attn_mask"]
     if got is None:
         return trial.unsafe_failure(MASK_CUT)
-    right = trial.true_mask_gradient(case, upstream, bias.detach())
+    right = trial.true_gradients(case, upstream, attn_mask=bias.detach())["attn_mask"]
     wrong = miss(got, right.expected, right.allowance)
     return wrong and trial.failure(OTHER, name="attn_mask", **wrong.values())

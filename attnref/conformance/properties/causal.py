@@ -9,7 +9,7 @@ from torch import Tensor
 from attnref import masks
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_CAUSALITY, OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -23,6 +23,12 @@ IGNORED = Text(
 FUTURE = Text(
     en="The future moves the past: query {i} gives key {j} the weight {weight:.3g}.",
     pt="O futuro mexe no passado: a consulta {i} dá à chave {j} o peso {weight:.3g}.",
+)
+ONE_AHEAD = Text(
+    en="It sees all of its past, and one position of its future: the output at position {i} "
+    "changes with the numbers of position {j}. The causal mask is off by one: keep j <= i.",
+    pt="Ela vê todo o passado e uma posição do futuro: a saída na posição {i} muda com os números "
+    "da posição {j}. A máscara causal está deslocada de um: permita j <= i.",
 )
 MOVED = Text(
     en="When the keys and values after position {i} change, the output of query {i} goes from "
@@ -94,23 +100,33 @@ _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs 
     formula=r"j > i \implies \partial o_i / \partial (k_j, v_j) = 0",
     page="foundations/masks",
     needs=("is_causal",),
+    follows=OF_NUMBERS,
+    holds_of="any",
+    asked_of=("function",),
 )
 def causality(trial: Trial, case: Case) -> Finding | None:
-    kept = trial.call(case.query, case.key, case.value, is_causal=True)
-    truth = trial.truth(case.query, case.key, case.value, is_causal=True)
+    inputs = (case.query, case.key, case.value)
+    options = {"is_causal": True} if trial.subject.apart else {}
+    kept = trial.call(*inputs, **options)
+    allowed = 2 * trial.tolerance(*inputs, **options)
     # NaN that stays NaN, of a query that has no key yet, is the matter of own_token.
     keyless = kept.isnan() & ~kept.isnan().all()
     kept = kept.masked_fill(keyless, 0.0)
     for i in range(case.query.shape[-2] - 1):
-        key, value = case.key.clone(), case.value.clone()
+        query, key, value = (x.clone() for x in inputs)
+        query[..., i + 1 :, :] += 1.0 * (not trial.subject.apart)
         key[..., i + 1 :, :] += 1.0
         value[..., i + 1 :, :] += 8.0
-        moved = trial.call(case.query, key, value, is_causal=True)
+        moved = trial.call(query, key, value, **options)
         moved = moved.masked_fill(keyless & moved.isnan(), 0.0)[..., : i + 1, :]
-        found = miss(moved, kept[..., : i + 1, :], 2 * truth.allowance[..., : i + 1, :])
+        found = miss(moved, kept[..., : i + 1, :], allowed[..., : i + 1, :])
         if found is not None:
-            values = {**found.values(), "i": found.place[-2]}
-            return _heaviest(trial, case.query, key, trial.failure(MOVED, kept, **values))
+            failure = trial.failure(MOVED, kept, **found.values() | {"i": found.place[-2]})
+            if trial.subject.apart:
+                return _heaviest(trial, query, key, failure)
+            sight = trial.dependence(case)
+            ahead = torch.equal(sight, torch.ones_like(sight).tril(1))
+            return failure.reword(ONE_AHEAD, i=0, j=1) if ahead else failure
     return None
 
 
@@ -135,6 +151,8 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
     formula=r"j \le i \implies p_{ij} > 0",
     page="foundations/masks",
     needs=("is_causal",),
+    follows=OF_CAUSALITY,
+    asked_of=("function",),
 )
 def own_token(trial: Trial, case: Case) -> Finding | None:
     expected = _past_shares(trial.weights(case.query, case.key))
@@ -172,6 +190,10 @@ def _past_shares(weights: Tensor) -> Tensor:
     page="foundations/kv-cache",
     needs=("is_causal",),
     may_crash=True,
+    follows=OF_CAUSALITY,
+    asked_of=("function",),
+    convention="alignment",
+    choices={TOP_LEFT: "top-left", BOTTOM_RIGHT: "bottom-right"},
 )
 def alignment(trial: Trial, case: Case) -> Finding | None:
     found: set[Text] = set()
@@ -190,6 +212,9 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
         seen = seen_keys(weights)
         top_left = masks.causal(n, m, alignment="top-left").dense()
         bottom_right = masks.causal(n, m, alignment="bottom-right").dense()
+        if trial.subject.formula.window is not None:
+            top_left = top_left & trial.subject.formula.window.seen(n, m)
+            bottom_right = bottom_right & trial.subject.formula.window.seen(n, m, m - n)
         keyed = bottom_right.any(-1)  # the other queries have no key
         if all_equal(seen, top_left):
             found.add(TOP_LEFT)

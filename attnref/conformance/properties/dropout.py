@@ -6,7 +6,7 @@ from torch import Tensor
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.causal import all_equal
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
@@ -64,6 +64,7 @@ _DEVIATIONS = 6.0  # of a fair coin's share, in standard deviations; beyond, 1 t
     formula=r"p = 0 \implies f(Q, K, V, p) = f(Q, K, V)",
     page="foundations/dropout",
     needs=("dropout_p",),
+    follows=OF_NUMBERS,
 )
 def dropout_off(trial: Trial, case: Case) -> Finding | None:
     allowance = trial.truth(case.query, case.key, case.value).allowance
@@ -84,6 +85,7 @@ def dropout_off(trial: Trial, case: Case) -> Finding | None:
     formula=r"\tilde p_{ij} = \frac{b_{ij}}{1-p}\, p_{ij}, \quad P(b_{ij} = 0) = p",
     page="foundations/dropout",
     needs=("dropout_p",),
+    follows=OF_NUMBERS,
 )
 def dropout_scale(trial: Trial, case: Case) -> Finding | None:
     rows = trial.call(case.query, case.key, torch.ones_like(case.value), dropout_p=_P)

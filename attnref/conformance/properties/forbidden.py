@@ -10,7 +10,7 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.interface import SINKS
 from attnref.conformance.properties.masks import yes_or_no
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -44,6 +44,10 @@ OTHERS = Text(
     "{got:.4g}.",
     pt="Uma consulta cuja máscara proíbe todas as chaves estraga outra linha: em {index} a saída é "
     "{got:.4g}.",
+)
+ALL_HIDDEN = Text(
+    en="If every position is hidden, the output is NaN.",
+    pt="Se todas as posições estão escondidas, a saída é NaN.",
 )
 BOOL = Text(en="bool", pt="booleana")
 FLOAT = Text(en="float", pt="de floats")
@@ -112,6 +116,7 @@ OF_THE_SINK = Text(
     page="foundations/mask-traps",
     needs=("attn_mask",),
     may_crash=True,
+    follows=OF_MASKS,
 )
 def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     if yes_or_no(trial, case):
@@ -166,8 +171,15 @@ def _masked_row(trial: Trial, case: Case) -> tuple[Tensor, tuple[slice, ...]]:
     formula=r"A_i = \varnothing \implies o_i = 0",
     page="foundations/mask-traps",
     needs=("attn_mask",),
+    follows=OF_MASKS,
+    holds_of="any",
 )
 def fully_masked(trial: Trial, case: Case) -> Finding | None:
+    if not trial.subject.apart:
+        n = case.query.shape[-2]
+        nothing = torch.zeros(n, n, dtype=torch.bool)
+        output = trial.call(case.query, case.key, case.value, attn_mask=nothing)
+        return trial.unsafe_failure(ALL_HIDDEN) if output.isnan().any() else None
     allowed, blind = _masked_row(trial, case)
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, -math.inf)
     zeros = torch.zeros_like(case.value[blind])
@@ -232,6 +244,8 @@ _NONE = {
     formula=r"A_i = \varnothing \implies \partial L / \partial q_i = 0",
     page="foundations/mask-traps",
     needs=("attn_mask",),
+    follows=(*OF_MASKS, *("gradients", "fully_masked")),
+    asked_of=("function",),
 )
 def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
     mask, _ = _masked_row(trial, case)
@@ -259,6 +273,8 @@ def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
     formula=r"j \notin A_i \implies o_i \text{ does not depend on } k_j, v_j",
     page="foundations/mask-traps",
     may_refuse=True,
+    follows=(*OF_MASKS, *OF_CAUSALITY),
+    holds_of="any",
 )
 def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     n, m = case.query.shape[-2], case.key.shape[-2]
@@ -270,14 +286,17 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     offered = [option for option in ways if trial.offers(option)]
     if not offered:
         return trial.not_claimed("attn_mask", "is_causal")
-    for option in offered:
-        rows = n if option == "attn_mask" else n - 1  # that do not see the last key
+    for option in offered if trial.subject.apart else offered[:1]:
+        rows = n - (
+            option != "attn_mask" or not trial.subject.apart
+        )  # that do not see the last key
         clean = trial.call(case.query, case.key, case.value, **ways[option])[..., :rows, :]
         for bad, number in {"NaN": math.nan, "inf": math.inf}.items() if m > 1 else ():
             for name in ("value", "key"):
                 spoilt = {"key": case.key.clone(), "value": case.value.clone()}
                 spoilt[name][..., -1, :] = number
-                output = trial.call(case.query, *spoilt.values(), **ways[option])[..., :rows, :]
+                query = case.query if trial.subject.apart else spoilt[name]
+                output = trial.call(query, *spoilt.values(), **ways[option])[..., :rows, :]
                 found = miss(output, clean, 1e-2 * (1 + clean.abs()))
                 if found is not None:
                     text = CHANGES if math.isfinite(found.got) else LEAKS

@@ -11,7 +11,7 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.numerics import EXACT
 from attnref.conformance.properties.scaling import overflows
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -55,6 +55,8 @@ AUTOCAST = Text(en="under torch.autocast", pt="sob torch.autocast")
     formula=r"u = 2^{-8} \text{ in bfloat16}, \quad u = 2^{-11} \text{ in float16}",
     page="pitfalls/numerics",
     sizes=EXACT,
+    follows=(*OF_NUMBERS, *("scale",)),
+    holds_of="formula",
 )
 def half_precision(trial: Trial, case: Case) -> Finding | None:
     if trial.dtype != torch.float32:
@@ -93,9 +95,10 @@ def _check_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
             return found
     if not trial.is_right(case):
         return None  # what it does before the factor is not known
+    plain = trial.subject.reference is None and trial.subject.formula.plain
     if half.dtype == torch.bfloat16:
         return _find_miss(half, case, AUTOCAST, _autocast(trial), {})
-    return overflows(half, case)
+    return overflows(half, case) if plain else None
 
 
 def _find_miss(

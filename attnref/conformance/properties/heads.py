@@ -5,7 +5,7 @@ from dataclasses import replace
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -41,6 +41,9 @@ MASKED = Text(
     page="foundations/grouped-queries",
     sizes=Sizes(heads=6, key_heads=2),
     needs=("enable_gqa",),
+    follows=OF_NUMBERS,
+    convention="groups",
+    choices={None: "interleave", TILED: "tile"},
 )
 def grouped_queries(trial: Trial, case: Case) -> Finding | None:
     heads, shared = case.query.shape[1], case.key.shape[1]

@@ -7,7 +7,7 @@ from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -25,14 +25,18 @@ WIDTH = Text(
     "valores de cada vez, é {expected:.6g}.",
 )
 CAUSAL = Text(
-    en="It is always causal; `alignment` says what it does with n ≠ m.",
-    pt="Ela é sempre causal; `alignment` diz o que ela faz com n ≠ m.",
+    en="It is causal, or positions are part of it; `alignment` says what it does with n ≠ m.",
+    pt="Ela é causal, ou posições fazem parte dela; `alignment` diz o que ela faz com n ≠ m.",
 )
 ONE_KEY = Text(
     en="For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
     "the value of that key.",
     pt="Para n = {n} e uma só chave, a saída em {index} é {got:.6g}, mas deveria ser "
     "{expected:.6g}, o valor dessa chave.",
+)
+NOT_FINITE = Text(
+    en="For a sequence of one position the output is {got}.",
+    pt="Para uma sequência de uma posição, a saída é {got}.",
 )
 ONE_QUERY = Text(
     en="For one query among {m} keys the output at {index} is {got:.6g}, beside other queries "
@@ -71,9 +75,11 @@ NOTHING = Text(en="no keys", pt="nenhuma chave")
     sizes=Sizes(n=11, m=5),
     may_refuse=True,
     may_crash=True,
+    follows=OF_NUMBERS,
+    asked_of=("function",),
 )
 def rectangular(trial: Trial, case: Case) -> Finding | None:
-    if trial.subject.always_causal:
+    if trial.subject.positional:
         return Finding(Verdict.NOT_CLAIMED, CAUSAL)
     n, m = case.query.shape[-2], case.key.shape[-2]
     for queries in (n, max(1, m // 2)):
@@ -110,6 +116,7 @@ def _call_squares(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Te
     sizes=Sizes(d_k=8, d_v=13),
     may_refuse=True,
     may_crash=True,
+    follows=OF_NUMBERS,
 )
 def value_width(trial: Trial, case: Case) -> Finding | None:
     d_k, most = case.key.shape[-1], case.value.shape[-1]
@@ -144,15 +151,20 @@ def _call_widths(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Ten
     formula=r"m = 1 \implies o_i = v_1",
     page="foundations/kv-cache",
     may_refuse=True,
+    follows=(*OF_MASKS, *("batch_independence", "head_independence", "scale")),
+    holds_of="any",
 )
 def single_token(trial: Trial, case: Case) -> Finding | None:
     query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
-    expected = trial.to_double(value)
+    if trial.subject.other is not None:
+        bad = (output := trial.call(query, key, value))[~output.isfinite()]
+        return trial.failure(NOT_FINITE, got=float(bad[0])) if len(bad) else None
+    expected = trial.truth(query, key, value).output
     allowance = budget.mean_error(expected, trial.dtype)
     found = miss(trial.call(query, key, value), expected, allowance)
     if found is not None:
         return trial.failure(ONE_KEY, expected, n=1, **found.values())
-    if trial.subject.always_causal:
+    if trial.subject.positional:
         return None  # whether one query, or one key among several, sees any is a convention
     try:
         return _check_one(trial, case)
@@ -192,6 +204,8 @@ def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
     ),
     formula=r"m = 0 \implies o_i = 0",
     page="foundations/batches-and-padding",
+    follows=OF_NUMBERS,
+    asked_of=("function",),
 )
 def empty(trial: Trial, case: Case) -> Finding | None:
     query, key, value = case.query, case.key, case.value

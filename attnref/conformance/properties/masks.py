@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.trial import CannotSay, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -51,6 +51,14 @@ OTHER = Text(
     "(allowed error {allowed:.1e}).",
     pt="Sob a máscara, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
     "permitido {allowed:.1e}).",
+)
+SEEN_THROUGH = Text(
+    en="Position {j} is hidden from position {i}, and moves its output all the same.",
+    pt="A posição {j} está escondida da posição {i}, e mesmo assim muda a saída dela.",
+)
+HIDDEN_TOO = Text(
+    en="Position {j} may be seen by position {i}, and does not move its output.",
+    pt="A posição {j} pode ser vista pela posição {i}, e não muda a saída dela.",
 )
 AS_BOOL = Text(
     en="It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
@@ -137,8 +145,12 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
     formula=r"M_{ij} = \mathrm{False} \implies p_{ij} = 0",
     page="foundations/masks",
     needs=("attn_mask",),
+    follows=OF_NUMBERS,
+    holds_of="any",
 )
 def mask_polarity(trial: Trial, case: Case) -> Finding | None:
+    if not trial.subject.apart:
+        return _hides_positions(trial, case)
     mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     try:
         found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
@@ -165,6 +177,35 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     return found
 
 
+def _hides_positions(trial: Trial, case: Case) -> Finding | None:
+    """Of a layer: what is hidden from a position moves no output there, and what is not, does."""
+    n = case.query.shape[-2]
+    own = torch.eye(n, dtype=torch.bool)
+    mask = trial.restrict_mask(_chain(trial, case))
+    plain, found = trial.dependence(case), trial.dependence(case, attn_mask=mask)
+    seen = (plain & mask) | own
+    reached = seen.clone()
+    for _ in range(n):  # through others, where it has several layers
+        reached = (reached.long() @ seen.long()) > 0
+    read = mask.diagonal()[:, None]  # a position that its own mask hides is nobody's output
+    for text, wrong in ((SEEN_THROUGH, found & ~reached), (HIDDEN_TOO, plain & mask & ~found)):
+        wrong = wrong & read & ~own
+        if wrong.any():
+            i, j = wrong.nonzero()[0].tolist()
+            return trial.failure(text, i=i, j=j)
+    return None
+
+
+def _chain(trial: Trial, case: Case) -> Tensor:
+    """Each position sees itself and the one before, in some order; so no detour shows the rest."""
+    n = case.query.shape[-2]
+    place = torch.arange(n)
+    if not trial.subject.always_causal:
+        place = torch.randperm(n, generator=case.generator())
+    before = place[:, None] - place
+    return (before == 0) | (before == 1)
+
+
 @rule(
     statement=Text(
         en="A float mask is added to the scores; -inf forbids.",
@@ -174,6 +215,7 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     page="foundations/masks",
     needs=("attn_mask",),
     may_crash=True,
+    follows=OF_MASKS,
 )
 def float_mask(trial: Trial, case: Case) -> Finding | None:
     bias = some_bias(trial, case)
@@ -236,6 +278,7 @@ def some_bias(trial: Trial, case: Case) -> Tensor:
     sizes=Sizes(batch=3, heads=4),
     needs=("attn_mask",),
     may_crash=True,
+    follows=OF_MASKS,
 )
 def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
     return _broadcast(trial, case) or _broadcast(trial, _cube(case)) or _each_its_own(trial, case)
@@ -304,6 +347,7 @@ def _each_its_own(trial: Trial, case: Case) -> Finding | None:
     formula=r"p_{ij} > 0 \iff M_{ij} \land j \le i",
     page="foundations/mask-traps",
     needs=("attn_mask", "is_causal"),
+    follows=(*OF_MASKS, *OF_CAUSALITY),
 )
 def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
     mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
@@ -359,6 +403,7 @@ def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
     formula=r"f(Q, [K; \ast], [V; \ast], M) = f(Q, K, V)",
     page="foundations/batches-and-padding",
     needs=("attn_mask",),
+    follows=OF_MASKS,
 )
 def padding_amount(trial: Trial, case: Case) -> Finding | None:
     n = case.query.shape[-2]

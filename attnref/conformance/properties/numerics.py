@@ -9,7 +9,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import Miss, miss
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
@@ -93,6 +93,8 @@ def first_component(like: Tensor, numbers: Tensor | float) -> Tensor:
     formula=r"\mathrm{softmax}(s - a) = \mathrm{softmax}(s), \quad s_{ij} \ll 0",
     page="foundations/mask-traps",
     sizes=EXACT,
+    follows=(*OF_MASKS, *OF_CAUSALITY, *("scale",)),
+    holds_of="products",
 )
 def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
@@ -104,7 +106,7 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
     if trial.offers("attn_mask"):
         ways["attn_mask"] = (first & plain, {"attn_mask": first})
     if trial.offers("is_causal"):
-        ways["is_causal"] = (every.tril(), {"is_causal": True})
+        ways["is_causal"] = (plain & every.tril(), {"is_causal": True})
     # Every second query has scores of 0, for whom the largest score of all is subtracted from all.
     query = first_component(case.query, torch.where(torch.arange(n) % 2 == 0, _LOW, 0.0))
     score = -_LOW * _LOW * d_k**-0.5
@@ -197,6 +199,8 @@ def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, outpu
     formula=r"\mathrm{softmax}(s) = \mathrm{softmax}(s - \max s)",
     page="scale/saturation",
     sizes=EXACT,
+    follows=(*OF_NUMBERS, *("scale",)),
+    holds_of="products",
 )
 def large_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
@@ -251,6 +255,7 @@ def _check_clamping(trial: Trial, case: Case) -> Finding | None:
     ),
     formula=r"v_{jc} = \mathrm{NaN}, \; p_{ij} > 0 \implies o_{ic} = \mathrm{NaN}",
     page="pitfalls/numerics",
+    follows=OF_NUMBERS,
 )
 def nan_seen(trial: Trial, case: Case) -> Finding | None:
     value = case.value.clone()

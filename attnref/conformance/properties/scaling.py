@@ -11,7 +11,7 @@ from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.numerics import EXACT, first_component
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -164,9 +164,10 @@ def centre(x: Tensor, seen: Tensor) -> Tensor:
     formula=r"s_{ij} = c\, q_i \cdot k_j, \quad c = 1/\sqrt{d_k}",
     page="scale/scale-factor",
     sizes=WIDE,
+    follows=OF_NUMBERS,
 )
 def scale(trial: Trial, case: Case) -> Finding | None:
-    factor = trial.subject.factor
+    factor = trial.subject.formula.factor
     usual = _check_default(trial, case)
     if factor is not None and usual is None:
         text = OWN_FIXED if factor.fixed else OWN_MULTIPLE
@@ -271,6 +272,7 @@ def named_factors(sizes: Sizes) -> dict[str | Text, float]:
     page="scale/scale-factor",
     sizes=EXACT,
     may_refuse=True,
+    follows=(*OF_MASKS, *("scale",)),
 )
 def scaling_order(trial: Trial, case: Case) -> Finding | None:
     half = trial.dtype == torch.float16
@@ -330,6 +332,8 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
     formula=r"j > i \implies p_{ij} = 0 \text{ for each } c",
     page="foundations/mask-traps",
     needs=("is_causal", "scale"),
+    follows=(*OF_CAUSALITY, *("scale",)),
+    asked_of=("function",),
 )
 def causal_scale(trial: Trial, case: Case) -> Finding | None:
     for asked in (0.0, -_ASKED):

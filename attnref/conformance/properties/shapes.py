@@ -38,6 +38,9 @@ WRONG_DTYPE = Text(
     ),
     formula=r"O \in \mathbb{R}^{\cdots \times n \times d_v}",
     page="foundations/matrix-form",
+    holds_of="any",
+    convention="output",
+    choices={None: "tensor", PAIR: "tuple"},
 )
 def shape(trial: Trial, case: Case) -> Finding | None:
     query, key, value = map(trial.cast, (case.query, case.key, case.value))
@@ -71,6 +74,8 @@ def shape(trial: Trial, case: Case) -> Finding | None:
     ),
     formula=r"\mathrm{dtype}(O) = \mathrm{dtype}(Q)",
     page="foundations/matrix-form",
+    follows=("shape", "determinism"),
+    holds_of="any",
 )
 def dtype(trial: Trial, case: Case) -> Finding | None:
     asked = [trial.dtype, torch.float32, torch.float64, torch.bfloat16]

@@ -9,7 +9,7 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.properties.scaling import effective_scale
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_MASKS, rule
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
@@ -55,6 +55,7 @@ OTHER = Text(
     formula=r"s_{ij} = \tau \tanh(c\, q_i \cdot k_j / \tau) + b_{ij}",
     page="scale/saturation",
     needs=("softcap",),
+    follows=OF_MASKS,
 )
 def softcap_order(trial: Trial, case: Case) -> Finding | None:
     cap = 0.5

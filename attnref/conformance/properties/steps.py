@@ -9,7 +9,6 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.causal import seen_keys
 from attnref.conformance.property import rule
-from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -77,10 +76,6 @@ NEWEST = Text(
     "attend.",
     pt="A consulta {i} não dá peso à própria chave, a mais nova. Primeiro acrescente a chave ao "
     "cache, depois calcule a atenção.",
-)
-WINDOWED = Text(
-    en="It takes {window}: what it forgets may be meant.",
-    pt="Ela recebe {window}: o que ela esquece pode ser de propósito.",
 )
 SHARED_CACHE = Text(
     en="Two sequences that are decoded in turn, with a cache each, mix: the output at {index} is "
@@ -152,12 +147,15 @@ _PAGE = "foundations/kv-cache"
     ),
     formula=r"f(Q_{1 \ldots n}) = [f(Q_{1 \ldots a}); f(Q_{a+1 \ldots b}); \ldots]",
     page=_PAGE,
+    follows=("shape", "determinism", "past_kept", "sequences_apart", "row_sums", "window_default"),
+    holds_of="any",
+    asked_of=("step",),
 )
 def pieces(trial: Trial, case: Case) -> Finding | None:
     inputs = (case.query, case.key, case.value)
     n = case.query.shape[-2]
     expected = trial.call(*inputs)
-    allowed = 2 * trial.truth(*inputs).allowance
+    allowed = 2 * trial.tolerance(*inputs)
     refused: Finding | None = None
     for cut in _cuts(n):
         try:
@@ -239,13 +237,13 @@ def _repeat_heads(query: Tensor, tensor: Tensor) -> Tensor:
     ),
     formula=r"p_{tj} > 0 \quad \text{for all } j \le t",
     page=_PAGE,
+    follows=("shape", "determinism"),
+    asked_of=("step",),
 )
 def past_kept(trial: Trial, case: Case) -> Finding | None:
-    if window := _window(trial):
-        return window
     weights = trial.weights(case.query, case.key)
     n = weights.shape[-1]
-    lost = (weights.abs() < _WEIGHTLESS) & torch.ones(n, n, dtype=torch.bool).tril()
+    lost = (weights.abs() < _WEIGHTLESS) & trial.visible_pairs(case)
     if not lost.any():
         return None
     newest = lost.diagonal(dim1=-2, dim2=-1).any()
@@ -258,21 +256,12 @@ def past_kept(trial: Trial, case: Case) -> Finding | None:
     return trial.failure(text, i=place[-2], j=place[-1])
 
 
-def _window(trial: Trial) -> Finding | None:
-    """What to say of a step that may forget on purpose."""
-    known = trial.subject.parameters or ()
-    named = next((each for each in ("window", *SYNONYMS["window"]) if each in known), None)
-    if named is None:
-        return None
-    return Finding(Verdict.NOT_CLAIMED, WINDOWED, {"window": named})
-
-
 def _check_same(trial: Trial, case: Case, text: Text, **flags: object) -> Finding | None:
     """Whether the outputs are the same when the sequence is fed otherwise."""
     inputs = (case.query, case.key, case.value)
     expected = trial.call(*inputs)
     output = trial.call(*inputs, **flags)
-    found = miss(output, expected, 2 * trial.truth(*inputs).allowance)
+    found = miss(output, expected, 2 * trial.tolerance(*inputs))
     return found and trial.failure(text, expected, **found.values())
 
 
@@ -283,6 +272,9 @@ def _check_same(trial: Trial, case: Case, text: Text, **flags: object) -> Findin
     ),
     formula=r"\partial O / \partial (Q, K, V)' = 0",
     page=_PAGE,
+    follows=("shape", "determinism", "past_kept"),
+    holds_of="any",
+    asked_of=("step",),
 )
 def sequences_apart(trial: Trial, case: Case) -> Finding | None:
     return _check_same(trial, case, SHARED_CACHE, interleaved=True)
@@ -297,6 +289,10 @@ def sequences_apart(trial: Trial, case: Case) -> Finding | None:
     page=_PAGE,
     may_refuse=True,
     may_crash=True,
+    holds_of="any",
+    asked_of=("step",),
+    convention="cache",
+    choices={None: "unchanged", CHANGES: "in-place"},
 )
 def cache_unchanged(trial: Trial, case: Case) -> Finding | None:
     for when in ("before", "after"):
@@ -313,11 +309,14 @@ def cache_unchanged(trial: Trial, case: Case) -> Finding | None:
     ),
     formula=r"K \leftarrow [K; K_{\text{new}}] \quad \text{(a copy)}",
     page=_PAGE,
+    follows=("shape", "determinism", "past_kept", "sequences_apart"),
+    holds_of="any",
+    asked_of=("step",),
 )
 def cache_owns(trial: Trial, case: Case) -> Finding | None:
     inputs = (case.query, case.key, case.value)
     expected = trial.call(*inputs)
-    allowed = 2 * trial.truth(*inputs).allowance
+    allowed = 2 * trial.tolerance(*inputs)
     for cut in dict.fromkeys([(1,) * case.query.shape[-2], *_cuts(case.query.shape[-2])]):
         try:
             output = trial.call(*inputs, pieces=cut, overwritten=True)
@@ -344,34 +343,34 @@ _ROWS = 4  # of the last positions that are compared: those around the end of a 
     formula=r"o_t = \sum_{j=1}^{t} p_{tj} v_j, \quad t \in \{65, 129, 257, 1026\}",
     page=_PAGE,
     sizes=Sizes(batch=1, heads=1, n=7, keep=("batch", "heads", "n", "d_k")),
+    follows=("shape", "determinism", "past_kept"),
+    asked_of=("step",),
 )
 def long_caches(trial: Trial, case: Case) -> Finding | None:
-    if window := _window(trial):
-        return window
     if not trial.is_right(case):
         return None  # `oracle` tells of it
     for n in _LENGTHS:
-        long = Case.draw(Sizes(batch=1, heads=1, n=n), case.seed)
+        long = trial.draw(Sizes(batch=1, heads=1, n=n), case.seed)
         try:
             output = trial.call(long.query, long.key, long.value)
         except Raised as raised:
             error = _describe_error(raised.error.__cause__ or raised.error)
             return Finding(Verdict.NOT_CLAIMED, FULL, {"n": n, "error": error})
-        for row in range(n - _ROWS, n):
-            query = long.query[..., row : row + 1, :]
-            key, value = (x[..., : row + 1, :] for x in (long.key, long.value))
-            got = output[..., row : row + 1, :]
-            right = trial.truth(query, key, value, is_causal=False)
-            found = miss(got, right.output, right.allowance)
-            if found is not None:
-                index = [*found.place[:-2], row, found.place[-1]]
-                values = {**found.values(), "position": row, "index": index}
-                failure = trial.failure(LONG, **values)
-                lost = _count_forgotten(query, key, value, got)
-                if lost is None:
-                    return failure
-                values |= {"all": row + 1, "kept": row + 1 - lost}
-                return failure.reword(FORGETS, **values)
+        rows = torch.arange(n - _ROWS, n)
+        inputs = (long.query, long.key, long.value)
+        right = trial.truth(*inputs, rows=rows)
+        found = miss(output[..., rows, :], right.output, right.allowance)
+        if found is not None:
+            row = int(rows[found.place[-2]])
+            index = [*found.place[:-2], row, found.place[-1]]
+            values = {**found.values(), "position": row, "index": index}
+            failure = trial.failure(LONG, **values)
+            query, key, value = (x[..., : row + 1, :] for x in inputs)
+            lost = _count_forgotten(query[..., row:, :], key, value, output[..., row : row + 1, :])
+            if lost is None:
+                return failure
+            values |= {"all": row + 1, "kept": row + 1 - lost}
+            return failure.reword(FORGETS, **values)
     return None
 
 
@@ -394,6 +393,8 @@ def _count_forgotten(query: Tensor, key: Tensor, value: Tensor, got: Tensor) -> 
     page=_PAGE,
     may_refuse=True,
     may_crash=True,
+    follows=("shape", "determinism", "past_kept", "sequences_apart"),
+    asked_of=("step",),
 )
 def step_gradients(trial: Trial, case: Case) -> Finding | None:
     if not trial.is_right(case):

@@ -5,8 +5,8 @@ from torch import Tensor
 
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
-from attnref.conformance.property import rule
-from attnref.conformance.trial import Trial
+from attnref.conformance.property import OF_NUMBERS, rule
+from attnref.conformance.trial import APART, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -17,8 +17,14 @@ ORDER = Text(
     "{expected:.6g}: a posição de uma chave importa, embora nada a informe.",
 )
 CAUSAL = Text(
-    en="It is always causal, and for it the order of the keys matters.",
-    pt="Ela é sempre causal, e para ela a ordem das chaves importa.",
+    en="It is causal, or positions are part of it, so the order of the keys matters.",
+    pt="Ela é causal, ou posições fazem parte dela, e por isso a ordem das chaves importa.",
+)
+KNOWS_ORDER = Text(
+    en="It knows the order of its positions: in another order the output at {index} is {got:.6g} "
+    "instead of {expected:.6g}. A layer with positions does so.",
+    pt="Ela conhece a ordem das posições: em outra ordem, a saída em {index} é {got:.6g} em vez de "
+    "{expected:.6g}. Assim faz uma camada com posições.",
 )
 SHIFT = Text(
     en="When the scores of each row all grow by one number, the output at {index} goes from "
@@ -64,15 +70,24 @@ def coarsen(tensor: Tensor) -> Tensor:
     ),
     formula=r"f(Q, \Pi K, \Pi V) = f(Q, K, V)",
     page="foundations/positions",
+    holds_of="any",
+    follows=OF_NUMBERS,
+    asked_of=("function",),
 )
 def key_permutation(trial: Trial, case: Case) -> Finding | None:
-    if trial.subject.always_causal:
+    inputs = (case.query, case.key, case.value)
+    if trial.subject.positional:
         return Finding(Verdict.NOT_CLAIMED, CAUSAL)
     order = _derangement(case.key.shape[-2], case.generator())
-    allowance = trial.truth(case.query, case.key, case.value).allowance
-    kept = trial.call(case.query, case.key, case.value)
-    moved = trial.call(case.query, case.key[..., order, :], case.value[..., order, :])
-    found = miss(moved, kept, 2 * allowance)
+    allowance = trial.tolerance(*inputs)
+    kept = trial.call(*inputs)
+    if trial.subject.apart:
+        moved = trial.call(case.query, *(x[..., order, :] for x in inputs[1:]))
+        found = miss(moved, kept, 2 * allowance)
+    else:
+        moved = trial.call(*(x[..., order, :] for x in inputs))
+        found = miss(moved, kept[..., order, :], 2 * allowance[..., order, :])
+        return found and Finding(Verdict.NOT_CLAIMED, KNOWS_ORDER, found.values())
     return found and trial.failure(ORDER, kept, **found.values())
 
 
@@ -91,6 +106,8 @@ def _derangement(m: int, generator: torch.Generator) -> Tensor:
     ),
     formula=r"\mathrm{softmax}(s + a) = \mathrm{softmax}(s)",
     page="foundations/softmax-or-sum",
+    follows=(*OF_NUMBERS, *("scale",)),
+    holds_of="products",
 )
 def shift_invariance(trial: Trial, case: Case) -> Finding | None:
     query, key = coarsen(case.query), coarsen(case.key)
@@ -110,6 +127,7 @@ def shift_invariance(trial: Trial, case: Case) -> Finding | None:
     ),
     formula=r"f(cQ, K/c, V) = f(Q, K, V)",
     page="foundations/dot-product",
+    follows=OF_NUMBERS,
 )
 def rescaling(trial: Trial, case: Case) -> Finding | None:
     if not trial.is_right(case):
@@ -136,6 +154,7 @@ _FACTORS = {torch.float16: 2.0**6}  # whose numbers end at 65504
     ),
     formula=r"f(Q, K, \alpha V + \beta W) = \alpha f(Q, K, V) + \beta f(Q, K, W)",
     page="foundations/matrix-form",
+    follows=OF_NUMBERS,
 )
 def value_linearity(trial: Trial, case: Case) -> Finding | None:
     v, w = coarsen(case.value), coarsen(case.value.flip(-2, -1) + 1)
@@ -156,6 +175,8 @@ def value_linearity(trial: Trial, case: Case) -> Finding | None:
     ),
     formula=r"b' \ne b \implies \partial O_b / \partial (Q, K, V)_{b'} = 0",
     page="foundations/batches-and-padding",
+    follows=OF_NUMBERS,
+    holds_of="any",
 )
 def batch_independence(trial: Trial, case: Case) -> Finding | None:
     return _neighbours(trial, case, 0, SAMPLE)
@@ -168,14 +189,18 @@ def batch_independence(trial: Trial, case: Case) -> Finding | None:
     ),
     formula=r"h' \ne h \implies \partial O_h / \partial (Q, K, V)_{h'} = 0",
     page="foundations/multi-head",
+    follows=OF_NUMBERS,
+    holds_of="any",
 )
 def head_independence(trial: Trial, case: Case) -> Finding | None:
+    if not trial.subject.apart:
+        return Finding(Verdict.NOT_ASKED, APART)
     return _neighbours(trial, case, 1, HEAD)
 
 
 def _neighbours(trial: Trial, case: Case, axis: int, text: Text) -> Finding | None:
     """Each slice along ``axis`` in turn keeps its inputs, the others get other numbers."""
-    allowance = trial.truth(case.query, case.key, case.value).allowance
+    allowance = trial.tolerance(case.query, case.key, case.value)
     kept = trial.call(case.query, case.key, case.value)
     for i in range(case.query.shape[axis]):
         own = torch.arange(case.query.shape[axis]) == i

@@ -10,9 +10,9 @@ from torch import Tensor
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
-from attnref.conformance.property import rule
+from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.trial import CannotSay, Raised, Trial
-from attnref.conformance.verdict import Finding
+from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 TOGETHER = Text(
@@ -45,6 +45,16 @@ PADDED = Text(
     pt="Num lote preenchido à esquerda, com is_causal, a saída em {index} é {got:.6g}, mas "
     "deveria ser {expected:.6g}.",
 )
+LENGTHS = Text(
+    en="Cut off after {few} of {n} positions, the sequence gets {got:.6g} at {index}, in its whole "
+    "length {expected:.6g}, though no position sees its future.",
+    pt="Cortada depois de {few} de {n} posições, a sequência recebe {got:.6g} em {index}; inteira, "
+    "{expected:.6g}, embora nenhuma posição veja o futuro.",
+)
+NOT_CAUSAL = Text(
+    en="Each position sees the whole sequence: it is not causal.",
+    pt="Cada posição vê a sequência inteira: ela não é causal.",
+)
 SIZES = Text(
     en="For {batch} samples, {heads} heads, n = {n}, m = {m} and d_k = {d_k} the output at {index} "
     "is {got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
@@ -70,6 +80,7 @@ class Asked(NamedTuple):
     formula=r"f(Q_{1 \ldots n}, K_{1 \ldots m}, V_{1 \ldots m}, a, b), \quad n \le m",
     page="foundations/mask-traps",
     sizes=Sizes(heads=2, n=5),
+    follows=(*OF_MASKS, *OF_CAUSALITY, *("fully_masked", "mask_with_causal", "mask_broadcast")),
 )
 def options_together(trial: Trial, case: Case) -> Finding | None:
     known: dict[tuple[object, ...], bool] = {}
@@ -114,7 +125,7 @@ def _crash(trial: Trial, asked: Asked, raised: Raised) -> Finding | None:
 def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
     """For as many queries as keys, for fewer, and for one."""
     n = case.query.shape[-2]
-    for queries in (n, max(1, n // 2), 1)[: 1 if trial.subject.always_causal else 3]:
+    for queries in (n, max(1, n // 2), 1)[: 1 if trial.subject.positional else 3]:
         short = Case(case.query[..., :queries, :], case.key, case.value, case.seed)
         square = queries == n
         singles = list(_singles(trial, short))
@@ -243,17 +254,21 @@ _LARGEST = 2**23
     ),
     formula=r"m \in \{1100, 2100, 5000\}, \; d_k \in \{128, 256\}, \; h = 17, \; b = 5",
     page="foundations/matrix-form",
+    follows=(*OF_NUMBERS, *("batch_independence", "head_independence")),
+    holds_of="any",
 )
 def other_sizes(trial: Trial, case: Case) -> Finding | None:
+    if trial.subject.other is not None:
+        return _check_beginnings(trial, case)
     if not trial.is_right(case):
         return None  # `oracle` tells of it
     for usual in _OTHERS:
-        if usual.m is not None and trial.subject.always_causal:
+        if usual.m is not None and trial.subject.positional:
             continue
         sizes = trial.fit(usual)
         if sizes.n * (sizes.m or sizes.n) * sizes.d_k > _LARGEST:
             continue  # one row of it was meant
-        other = Case.draw(sizes, case.seed)
+        other = trial.draw(sizes, case.seed)
         try:
             found = _find_error(trial, other, {})
         except Raised:
@@ -261,4 +276,24 @@ def other_sizes(trial: Trial, case: Case) -> Finding | None:
         if found is not None:
             about = {"batch": sizes.batch, "heads": sizes.heads, "d_k": sizes.d_k}
             return trial.failure(SIZES, **found | about)
+    return None
+
+
+# Beyond the blocks of 16, 32 and 64 that recurrences are cut into, and no multiple of them.
+_WHOLE = 133
+
+
+def _check_beginnings(trial: Trial, case: Case) -> Finding | None:
+    """Of what has no known formula, and is causal: a beginning gets what it gets in the whole."""
+    if not trial.subject.always_causal:
+        return Finding(Verdict.NOT_CLAIMED, NOT_CAUSAL)
+    sizes = trial.fit(Sizes(batch=1, heads=2, n=_WHOLE, d_k=case.query.shape[-1]))
+    long = trial.draw(sizes, case.seed)
+    inputs = (long.query, long.key, long.value)
+    whole, allowed = trial.call(*inputs), 2 * trial.tolerance(*inputs)
+    for few in (1, 7, sizes.n // 2, sizes.n - 1):
+        output = trial.call(*(x[..., :few, :] for x in inputs))
+        found = miss(output, whole[..., :few, :], allowed[..., :few, :])
+        if found is not None:
+            return trial.failure(LENGTHS, whole[..., :few, :], few=few, n=sizes.n, **found.values())
     return None

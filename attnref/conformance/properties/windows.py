@@ -5,8 +5,8 @@ from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties.causal import all_equal, seen_keys, strange_row
-from attnref.conformance.property import rule
-from attnref.conformance.trial import Trial
+from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, rule
+from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -37,6 +37,48 @@ CAUSAL = Text(
     "os dois permitem.",
 )
 
+DROPPED = Text(
+    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window is "
+    "dropped there.",
+    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}: ali a janela é "
+    "deixada de lado.",
+)
+DROPPED_PAST = Text(
+    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, all of its past: "
+    "the window is dropped there.",
+    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}, todo o seu "
+    "passado: ali a janela é deixada de lado.",
+)
+LOCAL = Text(
+    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window counts "
+    "from the first query of the call, though the causal mask does not. Count from i + m - n.",
+    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}: a janela conta a "
+    "partir da primeira consulta da chamada, embora a máscara causal não conte. Conte de i + m - n.",
+)
+ODD_TAIL = Text(
+    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, expected those "
+    "that it sees among as many queries as keys.",
+    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}, mas deveria ver as "
+    "que vê quando há tantas consultas quanto chaves.",
+)
+NOT_NONE = Text(
+    en="{name}={window} is taken for a window, in which no key is left; in configurations it means "
+    "that there is none. Treat it as None, or raise an error.",
+    pt="{name}={window} é tomado por uma janela, em que não sobra chave; em configurações, ele quer "
+    "dizer que não há janela. Trate-o como None, ou lance um erro.",
+)
+NO_DEFAULT = Text(en="It has no window by default.", pt="Ela não tem janela por padrão.")
+SEES_BEYOND = Text(
+    en="Its window is {window} by default, and one position at a time, or by itself, query {i} sees "
+    "key {first} all the same: the window is dropped, or counted from the first query of the call.",
+    pt="Sua janela é {window} por padrão, e mesmo assim, uma posição por vez ou sozinha, a consulta "
+    "{i} vê a chave {first}: a janela é deixada de lado, ou contada da primeira consulta da chamada.",
+)
+NOTHING_LEFT = Text(
+    en="{name}={window} leaves no key in sight; elsewhere it means that there is no window.",
+    pt="{name}={window} não deixa chave à vista; em outros lugares, quer dizer que não há janela.",
+)
+
 
 def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
     """What a window lets be seen, ``(n, n)``: its own key is the last, or the middle one of them.
@@ -61,6 +103,10 @@ def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
     page="foundations/masks",
     sizes=Sizes(batch=1, heads=2, n=11),
     needs=("window",),
+    follows=(*OF_MASKS, *OF_CAUSALITY),
+    asked_of=("function",),
+    convention="window",
+    choices={None: "inclusive", BESIDES: "besides", EACH_SIDE: "each-side"},
 )
 def window_width(trial: Trial, case: Case) -> Finding | None:
     n = case.query.shape[-2]
@@ -86,3 +132,103 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
         if not all_equal(seen_keys(both), allowed):
             return strange_row(trial, both, CAUSAL, (allowed,), window=width)
     return None if text is None else Finding(Verdict.CONVENTION, text, {"window": width})
+
+
+@rule(
+    statement=Text(
+        en="A window holds for a tail of queries, for one query, and where it is none.",
+        pt="Uma janela vale para as últimas consultas, para uma só, e quando não é nenhuma.",
+    ),
+    formula=r"i + m - n - W < j \le i + m - n",
+    page="foundations/masks",
+    sizes=Sizes(batch=1, heads=2, n=11),
+    needs=("window",),
+    asked_of=("function",),
+    follows=(*OF_MASKS, "window_width"),
+)
+def window_lengths(trial: Trial, case: Case) -> Finding | None:
+    return _tails(trial, case) or _neutral(trial, case)
+
+
+def _tails(trial: Trial, case: Case) -> Finding | None:
+    """Of fewer queries than keys: all ways to count, from where they begin or end together."""
+    m, width = case.key.shape[-2], 3
+    square = seen_keys(trial.weights(case.query, case.key, window=width))
+    counts = [way for way in range(4) if all_equal(square, ways_to_count(m, width)[way])]
+    if not counts:
+        return None  # `window_width` tells of it
+    for n in (4, 1):
+        query = case.query[..., -n:, :]
+        try:
+            trial.call(query, case.key, case.value)
+            weights = trial.weights(query, case.key, window=width)
+        except Raised:
+            return None  # a refusal is no silence
+        seen = seen_keys(weights)
+        whole = ways_to_count(m, width)[counts[0]]
+        tail = whole[-n:]
+        past = torch.arange(m) <= torch.arange(m - n, m)[:, None]
+        # Both may begin together, as with is_causal, of which `alignment` tells.
+        if all_equal(seen, whole[:n]):
+            return None
+        ways: dict[Text | None, Tensor] = {
+            None: tail,
+            DROPPED: torch.ones_like(tail),
+            DROPPED_PAST: past,
+            LOCAL: past & (torch.arange(m) > torch.arange(n)[:, None] - width),
+        }
+        text = next((text for text, way in ways.items() if all_equal(seen, way)), ODD_TAIL)
+        if text is not None:
+            return strange_row(trial, weights, text, (tail,), window=width, n=n, m=m)
+    return None
+
+
+def _neutral(trial: Trial, case: Case) -> Finding | None:
+    """A window of 0 is what configurations write for none; or it sees itself, or is an error."""
+    plain = trial.weights(case.query, case.key)
+    try:
+        weights = trial.weights(case.query, case.key, window=0)
+    except (Raised, Stopped):
+        return None
+    past = plain.tril() / plain.tril().sum(-1, keepdim=True)
+    if any(bool(((weights - each).abs() <= 1e-4).all()) for each in (plain, past)):
+        return None
+    if bool((weights.nan_to_num(0.0).diagonal(dim1=-2, dim2=-1) > 0).all()):
+        return None
+    name = trial.subject.names.get("window", "window")
+    failure = trial.failure(NOT_NONE, window=0, name=name)
+    if "sliding" in name:  # the name that configurations have
+        return failure
+    return Finding(Verdict.CONVENTION, NOTHING_LEFT, failure.values)
+
+
+@rule(
+    statement=Text(
+        en="A window that is given by default hides what lies beyond it.",
+        pt="Uma janela dada por padrão esconde o que está além dela.",
+    ),
+    formula=r"j \le i - W \implies p_{ij} = 0",
+    page="foundations/masks",
+    sizes=Sizes(batch=1, heads=1),
+    follows=("shape", "determinism", "row_sums"),
+)
+def window_default(trial: Trial, case: Case) -> Finding | None:
+    width, window = trial.subject.default_window(), trial.subject.formula.window
+    if width is None or window is not None or width > _LONGEST:
+        return Finding(Verdict.NOT_CLAIMED, NO_DEFAULT) if width is None else None
+    n = width + 3
+    far = Case.draw(trial.fit(Sizes(batch=1, heads=1, n=n)), case.seed)
+    for options in [{}, {"is_causal": True}][: 1 + trial.offers("is_causal")]:
+        value = far.value.clone()
+        value[..., 0, :] += 64.0
+        try:
+            before = trial.call(far.query, far.key, far.value, **options)
+            moved = (trial.call(far.query, far.key, value, **options) != before).any(-1)[0, 0]
+        except Raised:
+            continue
+        if not bool(moved[-1]):
+            return None
+    return trial.failure(SEES_BEYOND, window=width, i=n - 1, first=0)
+
+
+_LONGEST = 4096

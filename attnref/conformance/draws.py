@@ -1,0 +1,100 @@
+"""Tensors that a function takes beside query, key and value, drawn by their names."""
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnref.text import Refusal
+
+_SEED = 1729
+_AXES = "bhknmd"  # samples, heads, key heads, queries, keys, width
+
+
+def _normal(u: Tensor) -> Tensor:
+    return torch.erfinv(2 * u.clamp(1e-6, 1 - 1e-6) - 1) * 2**0.5
+
+
+KINDS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "normal": _normal,
+    "uniform": lambda u: u,
+    "rate": lambda u: 0.1 + 0.8 * u,  # of a delta rule
+    "decay": lambda u: 0.6 + 0.39 * u,
+    "log_decay": lambda u: (0.6 + 0.39 * u).log(),
+    "zeros": torch.zeros_like,
+    "ones": torch.ones_like,
+}
+"""What is made of numbers that are uniform between 0 and 1."""
+
+
+class Draw(NamedTuple):
+    """How a parameter is filled: a kind of numbers over named axes, or a ``literal``."""
+
+    kind: str
+    axes: str = ""
+    literal: object = None
+
+    def tensor(self, query: Tensor, key: Tensor) -> Tensor:
+        """Numbers in float64, the first of them the same whatever the number of positions."""
+        sizes = dict(zip("bhnd", query.shape, strict=True))
+        sizes |= {"k": key.shape[1], "m": key.shape[2]}
+        order = sorted(self.axes, key=lambda axis: axis not in "nm")  # positions come first
+        generator = torch.Generator().manual_seed(_SEED + sum(map(ord, self.kind + self.axes)))
+        shape = [sizes[axis] for axis in order]
+        drawn = torch.rand(shape, generator=generator, dtype=torch.float64)
+        made = KINDS[self.kind](drawn)
+        return made.permute([order.index(axis) for axis in self.axes]).contiguous()
+
+
+# What parameters of these names hold, the first that fits.
+_NAMES: tuple[tuple[re.Pattern[str], Draw], ...] = tuple(
+    (re.compile(pattern), draw)
+    for pattern, draw in (
+        (r"betas?|b_t|rate|write_strength", Draw("rate", "bkn")),
+        (r"gk|g_k|log_f(orget)?|log_w|f_gate", Draw("log_decay", "bknd")),
+        (r"g|gs|ld|dA|log_(decays?|alphas?|gates?|g|a)|a_log", Draw("log_decay", "bkn")),
+        (r"decays?|alphas?|gammas?|a|lambdas?|forget|forget_gate", Draw("decay", "bkn")),
+        (r"[kv]_(de)?scale|(de)?scale_[kv]", Draw("ones")),
+    )
+)
+GATES = ("rate", "decay", "log_decay")
+
+
+def draw_of(name: str) -> Draw | None:
+    """How a parameter of that name is filled, None where the name says nothing.
+
+    Examples:
+        >>> draw_of("beta"), draw_of("block_size")
+        (Draw(kind='rate', axes='bkn', literal=None), None)
+    """
+    return next((draw for pattern, draw in _NAMES if pattern.fullmatch(name)), None)
+
+
+def parse_draw(name: str, said: str) -> Draw:
+    """What ``--draw name=…`` says: ``kind(axes)``, or a literal.
+
+    Raises:
+        Refusal: naming what was expected and what came.
+
+    Examples:
+        >>> parse_draw("beta", "rate(b, k, n)"), parse_draw("window", "128")
+        (Draw(kind='rate', axes='bkn', literal=None), Draw(kind='literal', axes='', literal=128))
+    """
+    match = re.fullmatch(r"(\w+)\(([a-z, ]*)\)", said.strip())
+    axes = "" if match is None else match[2].replace(",", "").replace(" ", "")
+    if match is not None and match[1] in KINDS and set(axes) <= set(_AXES):
+        return Draw(match[1], axes)
+    try:
+        return Draw("literal", literal=ast.literal_eval(said))
+    except (ValueError, SyntaxError):
+        raise Refusal(
+            en=f"draw: {name}={said} is neither a literal nor kind(axes). Kinds are "
+            f"{', '.join(KINDS)}; axes are b (samples), h (heads), k (key heads), n, m (queries, "
+            f"keys) and d (width). Write for example {name}=normal(b, h, n).",
+            pt=f"draw: {name}={said} não é um literal nem tem a forma tipo(eixos). Os tipos são "
+            f"{', '.join(KINDS)}; os eixos, b (amostras), h (cabeças), k (cabeças de chaves), n, m "
+            f"(consultas, chaves) e d (largura). Escreva, por exemplo, {name}=normal(b, h, n).",
+        ) from None

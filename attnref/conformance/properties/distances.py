@@ -1,0 +1,125 @@
+"""Positions inside of it: a bias that grows with distance, and a rotation."""
+
+from dataclasses import replace
+
+import torch
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
+from attnref.conformance.formula import SERIES
+from attnref.conformance.property import OF_NUMBERS, rule
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
+
+NONE = Text(en="It adds no bias by distance.", pt="Ela não soma viés por distância.")
+SLOPES = Text(
+    en="Its bias by distance has {slopes}; ALiBi's are 2^(-8i/p), i = 1, …, p, for the largest power "
+    "of two p up to the number of heads, and every second slope of 2p heads for the others. With "
+    "{heads} heads: {got}, expected {expected}.",
+    pt="Seu viés por distância tem {slopes}; as inclinações do ALiBi são 2^(-8i/p), i = 1, …, p, para "
+    "a maior potência de dois p até o número de cabeças, e para as outras uma sim, uma não das de 2p. "
+    "Com {heads} cabeças: {got}, mas deveriam ser {expected}.",
+)
+_HEADS = 12
+
+
+@rule(
+    statement=Text(
+        en="The slopes of a bias by distance are ALiBi's, for each number of heads.",
+        pt="As inclinações de um viés por distância são as do ALiBi, para todo número de cabeças.",
+    ),
+    formula=r"b^{(h)}_{ij} = -s_h |i - j|, \quad s_i = 2^{-8i/p}",
+    page="foundations/positions",
+    sizes=Sizes(heads=_HEADS, n=5, keep=("heads",)),
+    follows=OF_NUMBERS,
+)
+def slopes(trial: Trial, case: Case) -> Finding | None:
+    kind = trial.subject.formula.slopes
+    if kind is None:
+        return Finding(Verdict.NOT_CLAIMED, NONE)
+    usual, *others = SERIES
+    for name in (usual, *others):
+        if _has(trial, case, name):
+            break
+    else:
+        return None  # `oracle` tells of it
+    if name == usual == kind:
+        return None
+    found = name if name != usual else kind
+    got, expected = (
+        [round(float(x), 5) for x in SERIES[each][1](_HEADS)[:4]] for each in (found, usual)
+    )
+    values = {"slopes": SERIES[found][0], "heads": _HEADS, "got": got, "expected": expected}
+    trial.call(case.query, case.key, case.value)
+    return trial.failure(SLOPES, **values)
+
+
+def _has(trial: Trial, case: Case, kind: str) -> bool:
+    formula = trial.subject.formula._replace(slopes=kind)
+    other = Trial(replace(trial.subject, formula=formula), trial.dtype, trial.device)
+    try:
+        output = trial.call(case.query, case.key, case.value)
+    except Raised:
+        return False
+    right = other.truth(case.query, case.key, case.value)
+    return miss(output, right.output, right.allowance + torch.tensor(1e-6)) is None
+
+
+HALF = Text(
+    en="It turns the pairs (i, i + d/2) of queries and keys by their positions, as a checkpoint in "
+    "halves needs.",
+    pt="Ela gira os pares (i, i + d/2) de consultas e chaves por suas posições, como precisa um "
+    "checkpoint em metades.",
+)
+NEIGHBOURS = Text(
+    en="It turns the pairs (2i, 2i + 1) of queries and keys by their positions, as a checkpoint of "
+    "neighbours needs.",
+    pt="Ela gira os pares (2i, 2i + 1) de consultas e chaves por suas posições, como precisa um "
+    "checkpoint de vizinhos.",
+)
+UNTURNED = Text(en="It does not turn queries and keys.", pt="Ela não gira consultas e chaves.")
+OF_PART = Text(
+    en="Of the components that are turned the frequencies are theirs, theta^(-2i/rotary_dim).",
+    pt="As frequências das componentes giradas são delas, theta^(-2i/rotary_dim).",
+)
+OF_WHOLE = Text(
+    en="Of the components that are turned the frequencies are those of the whole head, "
+    "theta^(-2i/head_dim), and so are the pairs.",
+    pt="As frequências das componentes giradas são as da cabeça inteira, theta^(-2i/head_dim), e os "
+    "pares também.",
+)
+
+
+@rule(
+    statement=Text(
+        en="Where queries and keys are turned, which components make a pair; reported, not judged.",
+        pt="Onde consultas e chaves são giradas, que componentes formam um par; relatado, não julgado.",
+    ),
+    formula=r"R_{\theta}: (x_i, x_{i + d/2}) \text{ or } (x_{2i}, x_{2i + 1})",
+    page="foundations/positions",
+    convention="rotary",
+    choices={HALF: "half", NEIGHBOURS: "neighbours"},
+)
+def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
+    turn = trial.subject.formula.turn
+    if turn is None:
+        return Finding(Verdict.NOT_CLAIMED, UNTURNED)
+    return Finding(Verdict.CONVENTION, HALF if turn.half else NEIGHBOURS)
+
+
+@rule(
+    statement=Text(
+        en="Where a part of each head is turned, whose frequencies it has; reported, not judged.",
+        pt="Onde uma parte de cada cabeça é girada, de quem são as frequências; relatado, não julgado.",
+    ),
+    formula=r"\theta^{-2i/r} \text{ or } \theta^{-2i/d}",
+    page="foundations/positions",
+    convention="rotary-width",
+    choices={OF_PART: "part", OF_WHOLE: "head"},
+)
+def rotary_width(trial: Trial, case: Case) -> Finding | None:
+    turn = trial.subject.formula.turn
+    if turn is None or turn.part == 1.0:
+        return Finding(Verdict.NOT_CLAIMED, UNTURNED)
+    return Finding(Verdict.CONVENTION, OF_WHOLE if turn.over else OF_PART)

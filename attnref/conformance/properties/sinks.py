@@ -1,0 +1,96 @@
+"""A sink: a number per head that joins the sum of each row's exponentials, and has no value."""
+
+from typing import Any
+
+import torch
+
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.property import OF_MASKS, rule
+from attnref.conformance.trial import Trial
+from attnref.conformance.verdict import Finding
+from attnref.text import Text
+
+IGNORED = Text(
+    en="{name} is accepted but ignored: the weights of each row still sum to 1, expected less, for "
+    "exp(sink) joins the sum of the exponentials.",
+    pt="{name} é aceito mas ignorado: os pesos de cada linha ainda somam 1, mas deveriam somar menos, "
+    "pois exp(sink) entra na soma das exponenciais.",
+)
+NOT_EXP = Text(
+    en="{name} joins the sum as it is, expected exp({name}): it is a score, and no weight.",
+    pt="{name} entra na soma como está, mas deveria entrar exp({name}): é um escore, e não um peso.",
+)
+SCALED = Text(
+    en="{name} is multiplied by 1/sqrt(d_k) as the scores are. It is a score already: append it after "
+    "scaling.",
+    pt="{name} é multiplicado por 1/sqrt(d_k) como os escores. Ele já é um escore: junte-o depois de "
+    "escalar.",
+)
+OTHER_HEAD = Text(
+    en="Each head gets the sink of another head: {name} has one number per query head, in order.",
+    pt="Cada cabeça recebe o sumidouro de outra: {name} tem um número por cabeça de consulta, em "
+    "ordem.",
+)
+OTHER = Text(
+    en="With {name} {how} the output at {index} is {got:.6g}, expected {expected:.6g}, with exp(sink) "
+    "in the sum of each row's exponentials.",
+    pt="Com {name} {how}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}, com "
+    "exp(sink) na soma das exponenciais de cada linha.",
+)
+OVERFLOWS = Text(
+    en="With {name} at {sink:g} the output at {index} is {got:.4g}, expected {expected:.4g}: the "
+    "largest score that is subtracted must be that of the sink, too.",
+    pt="Com {name} igual a {sink:g}, a saída em {index} é {got:.4g}, mas deveria ser {expected:.4g}: "
+    "o maior escore, que se subtrai, deve incluir o do sumidouro.",
+)
+ALONE = Text(en="alone", pt="sozinho")
+MASKED = Text(en="beside attn_mask", pt="ao lado de attn_mask")
+CAUSAL = Text(en="beside is_causal", pt="ao lado de is_causal")
+
+
+@rule(
+    statement=Text(
+        en="A sink takes its share of each row's weight, under masks too, and cannot overflow.",
+        pt="Um sumidouro fica com sua parte do peso de cada linha, também sob máscaras, sem estouro.",
+    ),
+    formula=r"p_{ij} = e^{s_{ij}} / (e^{\sigma_h} + \sum_l e^{s_{il}})",
+    page="variants/sinks",
+    needs=("sink",),
+    follows=OF_MASKS,
+)
+def sink_share(trial: Trial, case: Case) -> Finding | None:
+    heads, n = case.query.shape[1:3]
+    inputs = (case.query, case.key, case.value)
+    sink = torch.linspace(-1.0, 1.0, heads, dtype=torch.float64) + 0.25
+    name = trial.subject.names.get("sink", "sink")
+    ways: list[tuple[Text, dict[str, Any]]] = [(ALONE, {})]
+    mask = trial.restrict_mask(torch.arange(n).expand(n, n) != n // 2)
+    ways += [(MASKED, {"attn_mask": mask})] * trial.offers("attn_mask")
+    ways += [(CAUSAL, {"is_causal": True})] * trial.offers("is_causal")
+    for how, options in ways:
+        if not trial.is_right(case, **options):
+            continue  # another property tells of it
+        output = trial.call(*inputs, sink=sink, **options)
+        right = trial.truth(*inputs, sink=sink, **options)
+        found = miss(output, right.output, right.allowance)
+        if found is not None:
+            failure = trial.failure(OTHER, right.output, name=name, how=how, **found.values())
+            plain = trial.call(*inputs, **options)
+            made = {
+                IGNORED: plain,
+                NOT_EXP: trial.truth(*inputs, sink=sink.clamp(min=1e-9).log(), **options).output,
+                SCALED: trial.truth(
+                    *inputs, sink=sink * trial.usual_scale(case.query.shape[-1]), **options
+                ).output,
+                OTHER_HEAD: trial.truth(*inputs, sink=sink.flip(0), **options).output,
+            }
+            for text, other in made.items():
+                if bool(((output - other).abs() <= 1e-3).all()):
+                    return failure.reword(text, name=name)
+            return failure
+    large = torch.full((heads,), 200.0, dtype=torch.float64)
+    output = trial.call(*inputs, sink=large)
+    right = trial.truth(*inputs, sink=large)
+    found = miss(output, right.output, 1e-6)
+    return found and trial.failure(OVERFLOWS, right.output, name=name, sink=200.0, **found.values())
