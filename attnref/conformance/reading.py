@@ -13,8 +13,8 @@ from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, convert_mask, window_pair
 from attnref.conformance.required import WIDTH
-from attnref.conformance.subject import CheckError, Factor, Fits, Subject, rename_options
-from attnref.text import Text, one_of
+from attnref.conformance.subject import Factor, Fits, Subject, rename_options
+from attnref.text import Text
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
 NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
@@ -249,17 +249,3 @@ def _wrapping(asked: Callable[..., Any], function: Callable[..., Any]) -> Callab
 
     attention.__wrapped__ = function  # type: ignore[attr-defined]
     return attention
-
-
-def check_reading(said: Reading) -> None:
-    """What can be said of it without a function.
-
-    Raises:
-        CheckError: naming the setting, what was expected and what came.
-    """
-    for name, got, known in (
-        ("layout", said.layout, LAYOUTS),
-        ("mask_means", said.means, MEANINGS),
-    ):
-        if got is not None and got not in known:
-            raise CheckError(*one_of(name, known, got))

@@ -117,33 +117,6 @@ class Subject:
         return {self.names.get(name, name): value for name, value in given.items()}
 
 
-def split_list(names: str) -> list[str]:
-    """The names of a list with commas.
-
-    Examples:
-        >>> split_list("scale, is_causal")
-        ['scale', 'is_causal']
-    """
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """What ``option=parameter`` says, for each.
-
-    Examples:
-        >>> parse_pairs(["attn_mask=mask"])
-        {'attn_mask': 'mask'}
-    """
-    for pair in pairs:
-        if not all(pair.partition("=")):
-            raise CheckError(
-                en=f"map: {pair!r} is not option=parameter. Write for example attn_mask=mask.",
-                pt=f"map: {pair!r} não tem a forma opção=parâmetro. Escreva, por exemplo, "
-                "attn_mask=mask.",
-            )
-    return dict(pair.split("=", 1) for pair in pairs)
-
-
 def subject(
     function: Callable[..., Any],
     supports: Sequence[str] | None = None,
