@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+PLUGIN = "attnref.conformance.plugin"
 # What pytest prints of a property: my/file.py:attention::scale. A test has two colons everywhere.
 _ID = re.compile(r"(?P<function>.*[^:]:[\w.]+)::(?P<property>\w+)")
 
@@ -19,26 +20,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MODULE:FUNCTION",
         help="whose properties to test, or pyproject.toml: of all functions that it names",
     )
-    group.addoption("--attention-supports", metavar="NAMES", help="options that it takes")
-    group.addoption("--attention-dtype", help="default: float32, or the half that it takes")
-    group.addoption("--attention-device", help="default: cpu")
-    group.addoption("--attention-seed", type=int, help="default: 0")
-    group.addoption("--attention-limit", type=float, help="seconds; default: 10")
-    group.addoption("--attention-map", metavar="OPTION=PARAMETER", help="its own names of options")
-    group.addoption(
-        "--attention-with",
-        metavar="NAME=VALUE",
-        action="append",
-        help="what a layer needs beside widths and heads; may be repeated",
-    )
-    group.addoption("--attention-lang", choices=("en", "pt"), help="default: that of the locale")
-    group.addoption("--attention-strict", action="store_true", help="what is unsafe fails, too")
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Loads the checker, which has the other options, for a function, or where help is wanted."""
+    ours = ("--attention", "-h", "--help")
+    if any(each.partition("=")[0] in ours or _ID.fullmatch(each) for each in args):
+        early_config.pluginmanager.import_plugin(PLUGIN)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Loads the checker if there is something to check: a function, or properties by their ids."""
+    """Takes properties by their ids; workers of xdist, which get no options, load the checker."""
     option = config.option
-    option.attention_only = getattr(option, "attention_only", None)  # set where xdist copied it
     for argument in list(config.args):
         found = _ID.fullmatch(argument)
         if found and found["function"] == (option.attention or found["function"]):
@@ -46,4 +39,4 @@ def pytest_configure(config: pytest.Config) -> None:
             option.attention_only = [*(option.attention_only or []), found["property"]]
             config.args.remove(argument)
     if option.attention:
-        config.pluginmanager.import_plugin("attnref.conformance.plugin")
+        config.pluginmanager.import_plugin(PLUGIN)

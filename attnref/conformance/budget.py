@@ -1,10 +1,10 @@
 r"""The truth, and how far from it an honest implementation may be.
 
 The truth is the formula in float64, on the very numbers that the function gets; the tests compare
-it with :mod:`attnref.oracle`. An output may be wrong by 1.5 times the largest error of PyTorch's own function on the same input; where that
-happens to be small, by the floor: what rounding does at most, to first order, to a program
-that stores each intermediate result once in the dtype, with unit roundoff ``u``, and adds
-up in float32 at least, with unit roundoff ``u_a``:
+it with :mod:`attnref.oracle`. An output may be wrong by 1.5 times the largest error of PyTorch's
+own function on the same input; where that happens to be small, by the floor: what rounding does at
+most, to first order, to a program that stores each intermediate result once in the dtype, with unit
+roundoff ``u``, and adds up in float32 at least, with unit roundoff ``u_a``:
 
 - a score is a product of ``d_k`` terms, scaled and biased. Three roundings of size
   ``u`` and ``d_k`` of size ``u_a``, relative to
@@ -37,8 +37,8 @@ class Setting(NamedTuple):
     """The arguments beside query, key and value that change the result.
 
     ``seen`` ``(n, m)`` are the keys of a window, ``bias`` ``(h, n, m)`` are numbers by distance,
-    ``sink`` ``(h,)`` joins the sum of each row's exponentials, and ``turn`` is done to query and key
-    first, as a rotary embedding is.
+    ``sink`` ``(h,)`` joins the sum of each row's exponentials, and ``turn`` is done to query and
+    key first, as a rotary embedding is.
     """
 
     attn_mask: Tensor | None = None
@@ -163,9 +163,13 @@ def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
     to_weights = g @ v.abs().mT  # (..., n, m)
     to_bias = rho * p * (to_weights + (p * to_weights).sum(-1, keepdim=True))
     to_scores = abs(question.scale()) * to_bias
-    floors = dict(query=to_scores @ k.abs(), key=to_scores.mT @ q.abs(), value=(rho * p).mT @ g)
     samples = math.prod(q.shape[:-2])
-    floors["attn_mask"] = to_bias.flatten(0, -3).sum(0) + samples * rounding.sums * to_bias.amax()
+    floors = {
+        "query": to_scores @ k.abs(),
+        "key": to_scores.mT @ q.abs(),
+        "value": (rho * p).mT @ g,
+        "attn_mask": to_bias.flatten(0, -3).sum(0) + samples * rounding.sums * to_bias.amax(),
+    }
     theirs = _pytorch_gradients(question, grad_output)
     found = {}
     for (name, _), expected in zip(leaves.items(), right, strict=True):

@@ -1,7 +1,6 @@
 """The check itself: which properties, asked how, of what function."""
 
 import contextlib
-import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,33 +10,31 @@ from typing import Any
 import torch
 
 from attnref.conformance.examination import examine
-from attnref.conformance.formula import Factor, Formula
 from attnref.conformance.isolation import HUNG, Unusable, run_isolated
 from attnref.conformance.layers import instance_as_a_whole, lines, make_subject
 from attnref.conformance.layers.whole import WholeSubject
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property, find_causes
-from attnref.conformance.reading import COMPILING, Reading, check_reading
+from attnref.conformance.reading import COMPILING, Reading
 from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
 from attnref.conformance.result import Result, strip_controls
+from attnref.conformance.settings import DTYPES, LIMIT, Settings
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
+from attnref.conformance.step_signature import step_subject
 from attnref.conformance.subject import CheckError, Subject, modules
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
-from attnref.text import Text, one_of
+from attnref.text import Text
 
 __all__ = ["check"]
 
 READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
 _SHAPE = "(2, 3, 7, 8)"
 _STEP_SHAPE = "(2, 3, 1, 8)"
-DTYPES = ("float32", "float64", "bfloat16", "float16")
-LIMIT = 10.0
 _WHOLE = 18  # times the limit, for all properties together
 _READING = 6  # times the limit, for all that is tried, and for what compiles at first
-_SEEDS = 2**63
 
 
 def check(
@@ -55,10 +52,10 @@ def check(
     always_causal: bool | None = None,
     approximate: bool = False,
     arguments: Mapping[str, Any] | None = None,
+    scale: float | str | Callable[[int], float] | None = None,
+    draw: Mapping[str, object] | None = None,
     demand: Mapping[str, str] | None = None,
-    scale: float | Callable[[int], float] | None = None,
     against: Callable[..., Any] | None = None,
-    draw: Mapping[str, str] | None = None,
     bound: float | None = None,
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
@@ -98,13 +95,12 @@ def check(
         approximate: that it does not promise the formula: its error is told, and it is asked what
             holds of approximations too.
         arguments: what a layer needs beside widths and heads, as ``{"block_size": 256}``.
-        demand: conventions that it must keep, as ``{"alignment": "bottom-right"}``.
-        scale: what it multiplies the scores by where that is not 1/sqrt(d_k), a number or a
-            function of d_k.
-        against: a function beside which it is judged, whatever that computes.
-        draw: how tensors are drawn that it takes beside query, key and value, by name:
-            ``{"beta": "rate(b, k, n)"}``.
-        bound: the largest relative error of what is ``approximate``, or judged ``against``.
+        scale: what it multiplies the scores by, if not 1/√(d_k): a number, or a function of d_k,
+            which may be its text in Python.
+        draw: how its other arguments are made, as ``{"sinks": "normal(h)", "window": 128}``.
+        demand: conventions that it must follow, as ``{"alignment": "bottom-right"}``.
+        against: a function beside which it is judged, whatever the two compute.
+        bound: the largest relative error of what is approximate, or judged beside another.
 
     Returns:
         A :class:`Report` with one result per property.
@@ -126,51 +122,49 @@ def check(
         >>> print(report.failures[0].diagnosis("en"))
         With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
-    about = make_subject(function, supports, names=names, arguments=arguments, draws=draw)
-    if against is not None:
-        about = replace(about, beside=make_subject(against, draws=draw))
-    return judge(
-        replace(about, bound=bound),
-        Reading(
-            names or {},
-            layout,
-            mask_means,
-            causal=always_causal,
-            approximate=approximate or bound is not None,
-            formula=Formula(factor=stated_factor(scale)),
-        ),
-        demand=demand,
-        only=only,
-        dtype=dtype,
-        device=device,
-        seed=seed,
-        limit=limit,
-    )
+    settings = Settings.of_call(**locals())
+    return judge(find_subject(function, settings), settings)
+
+
+def find_subject(
+    function: Callable[..., Any], settings: Settings, name: str | None = None
+) -> Subject:
+    """The function, or the step or layer, as it is asked.
+
+    Raises:
+        CheckError: when it does not fit what is said of it.
+    """
+    if settings.against is not None and not callable(settings.against):
+        kind = type(settings.against).__name__
+        raise CheckError(
+            en=f"against: expected a function, got {kind}. Give the function itself.",
+            pt=f"against deve ser uma função, mas é {kind}. Dê a própria função.",
+        )
+    said = settings.supports, name, settings.names
+    if settings.is_step:
+        return step_subject(function, settings.cache, *said)
+    about = make_subject(function, *said, settings.arguments, settings.draw)
+    if settings.against is None:
+        return replace(about, bound=settings.bound)
+    beside = make_subject(settings.against, draws=settings.draw)
+    return replace(about, bound=settings.bound, beside=beside)
 
 
 def judge(
     about: Subject,
-    said: Reading = Reading(),  # noqa: B008 (frozen)
-    *,
-    only: Iterable[str] | None = None,
-    dtype: str | None = None,
-    device: str = "cpu",
-    seed: int = 0,
-    limit: float | None = LIMIT,
-    demand: Mapping[str, str] | None = None,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    said: Reading | None = None,
 ) -> Report:
-    """:func:`check` for a function whose options are known; ``said`` is not recognised again."""
-    rules = rules_of(about)
-    check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit, rules=rules)
-    check_reading(said)
-    names = select(only, rules)
-    place = _device(device)
+    """:func:`check` for a function whose options are known; ``said`` is how it is read, if known.
 
-    whole = math.inf if limit is None else _WHOLE * limit
+    The functions that ``settings`` may name are loaded.
+    """
+    names, place, seed = settings.property_names, settings.place, settings.seed
+    whole = _WHOLE * (settings.limit or math.inf)
     with _evaluating(about.function):
-        about, reading, limit = _read_or_whole(about, said, dtype, device, limit)
+        about, reading, limit = _read_or_whole(about, settings, said)
         rules = rules_of(about)
-        dtype = dtype or reading.dtype or DTYPES[0]
+        dtype = settings.dtype or reading.dtype or DTYPES[0]
         asked = about if isinstance(about, WholeSubject) else reading.apply(about)
         trial = Trial(asked, getattr(torch, dtype), place)
 
@@ -182,7 +176,11 @@ def judge(
         else:
             findings = [list(ask(name))[-1] for name in names]
     results = [
-        Result(rules[name], _demand(rules[name], _conclude(rules[name], finding), demand or {}))
+        Result(
+            rules[name],
+            _demand(rules[name], _conclude(rules[name], finding), settings.demand),
+            expectation=settings.expect.get(name),
+        )
         for name, finding in zip(names, findings, strict=True)
     ]
     return Report(
@@ -198,29 +196,30 @@ def judge(
 
 
 def _read_or_whole(
-    about: Subject, said: Reading, dtype: str | None, device: str, limit: float | None
+    about: Subject, settings: Settings, said: Reading | None
 ) -> tuple[Subject, Reading, float | None]:
     """A layer that answers no call with query, key and value is judged as a whole."""
     try:
         if not isinstance(about, WholeSubject):
-            return about, *recognise(about, said, dtype=dtype, device=device, limit=limit)
+            return about, *recognise(about, settings, said)
     except CheckError:
         whole = instance_as_a_whole(about)
         if whole is None:
             raise
         about = whole
-    return about, Reading(causal=about.always_causal), limit
+    return about, Reading(causal=about.always_causal), settings.limit
 
 
 def recognise(
-    about: Subject, said: Reading, *, dtype: str | None, device: str, limit: float | None
+    about: Subject, settings: Settings, said: Reading | None = None
 ) -> tuple[Reading, float | None]:
     """How it is read, and the limit, None where it can be asked in this process alone.
 
     Raises:
         CheckError: when it answers no call with query, key and value.
     """
-    place = _device(device)
+    said = said or settings.reading
+    dtype, place, limit = settings.dtype, settings.place, settings.limit
 
     def ask(name: str) -> Iterator[Finding | None]:
         try:
@@ -321,36 +320,6 @@ def _sort_results(results: list[Result]) -> tuple[Result, ...]:
     return tuple(each for top in marked if not top.follows for each in walk(top))
 
 
-def check_settings(
-    *,
-    only: Iterable[str] | None,
-    dtype: str | None,
-    device: str,
-    seed: int,
-    limit: float | None,
-    rules: Mapping[str, Property] = PROPERTIES,
-) -> None:
-    """What can be said of them without a function.
-
-    Raises:
-        CheckError: naming the setting, what was expected and what came.
-    """
-    select(only, rules)
-    if dtype is not None and dtype not in DTYPES:
-        raise CheckError(*one_of("dtype", DTYPES, dtype))
-    if limit is not None and not 0 < limit < math.inf:
-        raise CheckError(
-            en=f"limit: expected a positive, finite number of seconds, got {limit}.",
-            pt=f"limit deve ser um número positivo e finito de segundos, mas é {limit}.",
-        )
-    if not 0 <= seed < _SEEDS:
-        raise CheckError(
-            en=f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.",
-            pt=f"seed deve ser um número de 0 a {_SEEDS - 1}, mas é {seed}.",
-        )
-    _device(device)
-
-
 @contextlib.contextmanager
 def _evaluating(function: Callable[..., Any]) -> Iterator[None]:
     """A module does not drop anything meanwhile; then it is as it was."""
@@ -380,7 +349,7 @@ UNMET = Text(
 
 
 def _demand(prop: Property, finding: Finding, demands: Mapping[str, str]) -> Finding:
-    """The finding, or that a convention is another than the one that is demanded, or is not seen."""
+    """The finding, or that a convention is not the one that is demanded, or is not seen."""
     wanted = demands.get(prop.convention or "")
     told = None if finding.verdict is Verdict.PASS else finding.text
     if wanted is None or finding.verdict is Verdict.WRONG or prop.choices.get(told) == wanted:
@@ -393,59 +362,9 @@ def _demand(prop: Property, finding: Finding, demands: Mapping[str, str]) -> Fin
     return replace(finding, verdict=Verdict.WRONG, text=UNMET, values=values)
 
 
-def stated_factor(scale: float | Callable[[int], float] | None) -> Factor | None:
-    """What the user says of the factor, as a function of the width."""
-    if scale is None:
-        return None
-    return Factor(0.0, False, scale if callable(scale) else functools.partial(_same, scale))
-
-
-def _same(number: float, d_k: int) -> float:
-    return number
-
-
 def rules_of(about: Subject) -> Mapping[str, Property]:
     """What it is asked for, by name."""
     return STEP_PROPERTIES if isinstance(about, StepSubject) else PROPERTIES
-
-
-def select(
-    only: Iterable[str] | None,
-    rules: Mapping[str, Property] = PROPERTIES,
-    setting: str = "only",
-) -> list[str]:
-    """The names of the properties to ask about, in their own order; ``setting`` gave them."""
-    wanted = list(rules if only is None else only)
-    if not wanted:
-        raise CheckError(
-            en=f"{setting}: no property is named. Name at least one, or leave it out to test all.",
-            pt=f"{setting}: nenhuma propriedade foi indicada. Indique ao menos uma, ou omita a "
-            "opção para testar todas.",
-        )
-    for name in wanted:
-        if name not in rules:
-            raise CheckError(
-                en=f"{setting}: there is no property {name!r}. There are: {', '.join(rules)}.",
-                pt=f"{setting}: não existe propriedade chamada {name!r}. Existem: "
-                f"{', '.join(rules)}.",
-            )
-    return [name for name in rules if name in wanted]
-
-
-_NOWHERE = torch.device("meta")
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = _NOWHERE
-    if device == _NOWHERE:  # it holds no numbers
-        raise CheckError(
-            en=f"device: {name!r} is not the name of a device. Write cpu, cuda or cuda:1.",
-            pt=f"device: {name!r} não é nome de dispositivo. Escreva cpu, cuda ou cuda:1.",
-        )
-    return device
 
 
 def _reach(device: torch.device) -> None:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attnref.conformance.checker import LIMIT, judge
-from attnref.conformance.reading import Reading
+from attnref.conformance.checker import find_subject, judge
 from attnref.conformance.report import Report
-from attnref.conformance.step_signature import step_subject
+from attnref.conformance.settings import LIMIT, Settings
 
 __all__ = ["check_steps"]
 
@@ -23,6 +22,11 @@ def check_steps(
     limit: float | None = LIMIT,
     names: Mapping[str, str] | None = None,
     layout: str | None = None,
+    scale: float | str | Callable[[int], float] | None = None,
+    draw: Mapping[str, object] | None = None,
+    demand: Mapping[str, str] | None = None,
+    against: Callable[..., Any] | None = None,
+    bound: float | None = None,
 ) -> Report:
     r"""Judges a decoding step with a cache of keys and values against one causal pass.
 
@@ -46,6 +50,7 @@ def check_steps(
         limit: as in :func:`check`.
         names: the function's own for options, for ``cache`` and for ``position``.
         layout: as in :func:`check`, but for ``"nd"``.
+        scale, draw, demand, against, bound: as in :func:`check`.
 
     Returns:
         A :class:`Report` with one result per property. An error of a full cache is not claimed,
@@ -67,11 +72,5 @@ def check_steps(
         >>> print(report.failures[0].diagnosis("en").split(": ")[-1])
         a causal mask is missing.
     """
-    about = step_subject(function, cache, supports, names=names)
-    said = Reading(_option_names(names), layout)
-    return judge(about, said, only=only, dtype=dtype, device=device, seed=seed, limit=limit)
-
-
-def _option_names(names: Mapping[str, str] | None) -> dict[str, str]:
-    own = ("cache", "position")
-    return {option: name for option, name in (names or {}).items() if option not in own}
+    settings = Settings.of_call(**locals(), step=True)
+    return judge(find_subject(function, settings), settings)

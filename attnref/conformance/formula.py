@@ -1,4 +1,4 @@
-"""What a function computes of its own, beside softmax(QKᵀ/√d_k)V: a factor, a window, a rotation."""
+"""What a function has of its own, beside softmax(QKᵀ/√d_k)V: a factor, a window, a rotation."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

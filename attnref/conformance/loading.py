@@ -55,6 +55,23 @@ def load(target: str) -> Callable[..., Any]:
     return function
 
 
+def load_beside(target: str, function: str, setting: str) -> Any:
+    """What a setting names beside the function, from one module where one file holds both."""
+    place, _, name = target.rpartition(":")
+    module = place
+    if place and name and place.endswith(".py") and place == function.rpartition(":")[0]:
+        module = f"checked_{Path(place).stem}"  # else the function would know other classes
+    try:
+        return load(f"{module}:{name}" if place else target)
+    except CheckError as error:
+        raise CheckError(
+            *(
+                each.replace("function:", f"{setting}:", 1).replace(f" {module} ", f" {place} ")
+                for each in (error.en, error.pt)
+            )
+        ) from None
+
+
 def _load_module(name: str) -> Any:
     # A module beside the caller is found as `python -m` would find it.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:

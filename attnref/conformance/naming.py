@@ -16,15 +16,16 @@ from typing import TypeVar
 import torch
 
 from attnref.conformance.isolation import Process
-from attnref.conformance.subject import CheckError, Subject
+from attnref.conformance.subject import CheckError
 
+F = TypeVar("F")
 T = TypeVar("T")
 
 _LOADING = 6  # times the limit of a property: large libraries take long to import
 
 
 def judge_named(
-    target: str, find: Callable[[], Subject], judge: Callable[[Subject], T], limit: float
+    target: str, find: Callable[[], F], judge: Callable[[F], T], limit: float | None
 ) -> T:
     """What ``judge`` says of the function that ``find`` loads, a report mostly.
 
@@ -32,7 +33,7 @@ def judge_named(
         target: its name, as messages give it.
         find: loads it, in six times ``limit`` seconds; prints go to the error stream.
         judge: asks it.
-        limit: seconds for a property.
+        limit: seconds for a property; None asks in this process.
 
     Raises:
         CheckError: of both, and when the process hangs or ends before the report.
@@ -40,7 +41,7 @@ def judge_named(
 
     Where there is no fork it is all done in this process, and nothing stops it.
     """
-    if sys.platform != "linux":
+    if limit is None or sys.platform != "linux":
         return judge(find())
     process = Process(functools.partial(_host, find, judge), daemon=False)
     loading = _LOADING * limit
@@ -72,9 +73,7 @@ def judge_named(
         process.end()
 
 
-def _host(
-    find: Callable[[], Subject], judge: Callable[[Subject], object], connection: Connection
-) -> None:
+def _host(find: Callable[[], F], judge: Callable[[F], object], connection: Connection) -> None:
     """What the process does: it loads the function, and says so; then it hands over the report."""
     sys.argv = sys.argv[:1]  # for a script that reads its arguments
     sys.dont_write_bytecode = True

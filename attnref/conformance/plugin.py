@@ -13,15 +13,31 @@ from typing import Any
 import pytest
 
 from attnref.conformance.checker import judge, recognise
-from attnref.conformance.layers import literals
 from attnref.conformance.naming import judge_named
-from attnref.conformance.project import NAME, function_project, project
+from attnref.conformance.project import NAME, project
 from attnref.conformance.reading import Reading
 from attnref.conformance.request import Request
 from attnref.conformance.result import Result
-from attnref.conformance.subject import CheckError, Subject, parse_pairs, split_list
+from attnref.conformance.settings import BOOLEAN, SETTINGS, Settings, parse
+from attnref.conformance.subject import CheckError, Subject
 from attnref.conformance.verdict import Verdict
-from attnref.text import preferred_language
+from attnref.text import LANGUAGES, preferred_language
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option for each setting, and the language."""
+    group, lang = parser.getgroup("attnref"), preferred_language(os.environ)
+    group.addoption("--attention-lang", choices=LANGUAGES, help="default: that of the locale")
+    for each in SETTINGS:
+        about: dict[str, Any] = {"dest": f"attention_{each.name}", "help": each.help.say(lang)}
+        flags = each.flags("--attention-")
+        if each.kind is BOOLEAN:
+            for flag, value in zip(flags, (True, False), strict=True):
+                group.addoption(flag, action="store_const", const=value, **about)
+        else:
+            several = each.typed == list[str]
+            about |= {"action": "append"} if several else {"type": each.typed}
+            group.addoption(*flags, metavar=each.spelled.upper(), **about)
 
 
 class Attention(pytest.Collector):
@@ -29,27 +45,20 @@ class Attention(pytest.Collector):
 
     about: Subject
     reading: Reading
-    request: Request
+    settings: Settings
     lang: str
 
-    def load(self) -> None:
+    def load(self, request: Request) -> None:
         """The function, and how it is read, once for all items."""
-        request = self.request
-        find = functools.cache(request.find)
+        load = functools.cache(request.load)
         # First in a process of its own: what hangs or ends it there would end all tests here.
-        judge_named(self.name, find, lambda about: None, request.limit)
-        self.about = find()
-        self.reading, _ = recognise(
-            self.about,
-            request.reading,
-            dtype=request.dtype,
-            device=request.device,
-            limit=request.limit,
-        )
+        judge_named(self.name, load, lambda loaded: None, request.settings.limit)
+        self.about, self.settings = load()
+        self.reading, _ = recognise(self.about, self.settings)
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item per property, in their order."""
-        for name in self.request.property_names:
+        for name in self.settings.property_names:
             yield Item.from_parent(self, name=name)
 
 
@@ -60,20 +69,11 @@ class Item(pytest.Item):
 
     def runtest(self) -> None:
         """Asks about this property alone."""
-        request = self.parent.request
-        report = judge(
-            self.parent.about,
-            self.parent.reading,
-            only=[self.name],
-            dtype=request.dtype,
-            device=request.device,
-            seed=request.seed,
-            limit=request.limit,
-        )
-        (result,) = request.expecting(report).results
+        settings = replace(self.parent.settings, only=[self.name], skip=())
+        (result,) = judge(self.parent.about, settings, self.parent.reading).results
         lang = self.parent.lang
         self.user_properties.append(("verdict", result.verdict.value))
-        if result.fails(request.strict):
+        if result.fails(settings.strict):
             raise Failed(result)
         if result.expected:
             pytest.xfail(result.line(lang))
@@ -106,43 +106,23 @@ class Failed(Exception):
 @pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     """Adds the properties to whatever else was collected."""
-    option = session.config.getoption
-    target = option("attention")
-    lang = option("attention_lang") or preferred_language(os.environ)
+    option = vars(session.config.option)
+    target = option["attention"]
+    lang = option["attention_lang"] or preferred_language(os.environ)
     nodes = []
     try:
-        ours = project() if target == NAME else function_project(target)
-        requests = [
-            replace(request, **_request_options(session.config)) for request in ours.requests
-        ]
+        said = parse({each.name: option.get(f"attention_{each.name}") for each in SETTINGS})
+        ours = project(None if target == NAME else target)
         with contextlib.chdir(ours.folder):
-            for request in requests:
+            for request in ours.requests:
                 target = request.function
                 node = Attention.from_parent(session, name=target, nodeid=target)
-                node.request, node.lang = request, lang
-                node.load()
+                node.lang = lang
+                node.load(request.with_options(said))
                 nodes.append(node)
     except (CheckError, RuntimeError) as error:
-        about = f"{target}: " if option("attention") == NAME and target != NAME else ""
-        said = error.say(lang) if isinstance(error, CheckError) else str(error)
-        raise pytest.UsageError(f"--attention, {about}{said}") from None
+        about = f"{target}: " if option["attention"] == NAME and target != NAME else ""
+        told = error.say(lang) if isinstance(error, CheckError) else str(error)
+        raise pytest.UsageError(f"--attention, {about}{told}") from None
     for node in nodes:
         items.extend(session.genitems(node))
-
-
-def _request_options(config: pytest.Config) -> dict[str, Any]:
-    """What the options say, by the fields of the request."""
-
-    def option(name: str) -> Any:
-        return config.getoption(f"attention_{name}")
-
-    supports, names, given = option("supports"), option("map"), option("with")
-    said = {
-        "supports": supports if supports is None else split_list(supports),
-        "names": names and parse_pairs(split_list(names)),
-        "given": given and literals(given),
-        "only": config.option.attention_only,
-        "strict": option("strict") or None,
-        **{name: option(name) for name in ("dtype", "device", "seed", "limit")},
-    }
-    return {name: value for name, value in said.items() if value is not None}

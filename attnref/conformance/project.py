@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnref.conformance.request import Request
-from attnref.conformance.section import Reader
+from attnref.conformance.request import Request, read_requests
 from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
@@ -54,38 +53,30 @@ class Project:
     requests: Sequence[Request]
 
 
-def project() -> Project:
+def project(function: str | None = None) -> Project:
     """What the ``pyproject.toml`` of this folder, or of the nearest above it, says of functions.
+
+    Or of that ``function`` alone, of which it need not say anything.
 
     Raises:
         CheckError: naming the file, the table and the key, what was expected there and how to fix
             it; also when nothing is said.
     """
-    file = _find_file(Path.cwd())
+    here, file = Path.cwd(), _find_file(Path.cwd())
+    found = Project(here, []) if file is None else _read(file)
+    if function is not None:
+        wanted = _place(function, here)
+        for request in found.requests:
+            if _place(request.function, found.folder) == wanted:
+                return Project(found.folder, [request])
+        return Project(here, [Request(function)])
     if file is None:
-        about = {"file": NAME, "folder": str(Path.cwd()), "example": EXAMPLE}
+        about = {"file": NAME, "folder": str(here), "example": EXAMPLE}
         raise CheckError(*NO_FILE.fill(about))
-    found = _read(file)
     if not found.requests:
         about = {"place": os.path.relpath(file), "example": EXAMPLE}
         raise CheckError(*NO_SECTION.fill(about))
     return found
-
-
-def function_project(function: str) -> Project:
-    """That function, with what is said of it, if anything is.
-
-    Raises:
-        CheckError: as for :func:`project`, for what is said wrongly.
-    """
-    file = _find_file(Path.cwd())
-    if file is not None:
-        found = _read(file)
-        wanted = _place(function, Path.cwd())
-        for request in found.requests:
-            if _place(request.function, found.folder) == wanted:
-                return Project(found.folder, [request])
-    return Project(Path.cwd(), [Request(function)])
 
 
 def _place(function: str, folder: Path) -> tuple[str, str]:
@@ -105,4 +96,4 @@ def _read(file: Path) -> Project:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # of its bytes, too
         raise CheckError(*NOT_READ.fill({"place": name, "error": error})) from None
-    return Project(file.parent, Reader(name).requests(found))
+    return Project(file.parent, read_requests(name, found))

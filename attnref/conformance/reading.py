@@ -16,8 +16,8 @@ from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, convert_mask, window_pair
 from attnref.conformance.recurrence import RULE, Recurrence
 from attnref.conformance.required import WIDTH
-from attnref.conformance.subject import CheckError, Fits, Subject, rename_options
-from attnref.text import Text, one_of
+from attnref.conformance.subject import Fits, Subject, rename_options
+from attnref.text import Text
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
 NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
@@ -75,8 +75,9 @@ class Reading:
     ``of_numbers``; what other masks mean is ``unknown``. One that is ``turned`` was found to answer
     in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
     ``cut`` off claims no option that it may swallow. One that is not ``drawn`` for does without the
-    tensors that it may take, and a ``recurrence`` is what it is compared with. ``formula`` and ``other`` are what it has of
-    its own, as a :class:`Subject` has them; ``beside`` are the axes of the function beside it.
+    tensors that it may take, and a ``recurrence`` is what it is compared with. ``formula`` and
+    ``other`` are what it has of its own, as a :class:`Subject` has them; ``beside`` are the axes of
+    the function beside it.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -259,17 +260,3 @@ def _wrapping(asked: Callable[..., Any], function: Callable[..., Any]) -> Callab
 
     attention.__wrapped__ = function  # type: ignore[attr-defined]
     return attention
-
-
-def check_reading(said: Reading) -> None:
-    """What can be said of it without a function.
-
-    Raises:
-        CheckError: naming the setting, what was expected and what came.
-    """
-    for name, got, known in (
-        ("layout", said.layout, LAYOUTS),
-        ("mask_means", said.means, MEANINGS),
-    ):
-        if got is not None and got not in known:
-            raise CheckError(*one_of(name, known, got))

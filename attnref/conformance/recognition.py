@@ -183,7 +183,7 @@ def _read_own(
 
 
 def _repeats(trial: Trial, recurrence: Recurrence) -> bool:
-    """Whether constants that two positions show are those of a third, or a known fault hides them."""
+    """Whether the constants are those of three positions, or a known fault hides them."""
     case = Case.draw(Sizes(batch=1, n=3), 0)
     output = trial.call(case.query, case.key, case.value)
     inputs = recurrence.inputs(case.query, case.key, case.value, {})

@@ -1,136 +1,173 @@
-"""What to ask of which function, as a command line or a file says it."""
+"""What to ask of which function, and how the tables of a ``pyproject.toml`` say so."""
 
-import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
-from attnref.conformance.checker import LIMIT, check_settings, judge, select
-from attnref.conformance.layers import make_subject
-from attnref.conformance.loading import load
+from attnref.conformance.checker import find_subject, judge
+from attnref.conformance.loading import load, load_beside
 from attnref.conformance.naming import judge_named
-from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.property import Property
-from attnref.conformance.reading import Reading, check_reading
 from attnref.conformance.report import Report
-from attnref.conformance.step_signature import load_step, step_subject
-from attnref.conformance.subject import Subject
-from attnref.conformance.verdict import Expectation
+from attnref.conformance.settings import (
+    PROPERTY,
+    SETTINGS,
+    TABLE,
+    Kind,
+    Option,
+    Settings,
+    check_known,
+)
+from attnref.conformance.subject import CheckError, Subject
+from attnref.conformance.verdict import Expectation, Verdict
+from attnref.text import Text
+
+SECTION = ("tool", "attnref", "check")
+Place = tuple[str, ...]  # a file, and keys
+
+NO_NAME = Text(
+    en="{place}: {name!r} is not the name of a function in quotes, module:function or "
+    'path/to/file.py:function. Write for example [tool.attnref.check."my:attention"].',
+    pt="{place}: {name!r} não é o nome de uma função entre aspas, módulo:função ou "
+    'caminho/do/arquivo.py:função. Escreva, por exemplo, [tool.attnref.check."meu:atencao"].',
+)
+KEY = Text(en="the name of a key", pt="o nome de uma chave")
+VERDICT = Text(en="a verdict", pt="um veredito")
+OF_KIND = Text(
+    en="{place}: expected {kind}, got {value!r}. Write for example {key} = {example}",
+    pt="{place}: o valor deve ser {kind}, mas é {value!r}. Escreva, por exemplo, {key} = {example}",
+)
+NO_REASON = Text(
+    en='{place}: the reason why this is accepted is missing. Write for example reason = "each of '
+    'our queries has a key"',
+    pt='{place}: falta a razão de aceitar isso. Escreva, por exemplo, reason = "cada consulta '
+    'nossa tem uma chave"',
+)
+LEFT_OUT = Text(
+    en="{place}: only or skip leaves this property out, so it is not tested. Remove it here or "
+    "there.",
+    pt="{place}: only ou skip deixa esta propriedade de fora, e ela não é testada. Tire-a daqui "
+    "ou de lá.",
+)
+_ENTRY = {"verdict": "unsafe", "reason": "…"}
+_OF_ENTRY = [Option(example, name=name) for name, example in _ENTRY.items()]
+_EXPECT = Option({"fully_masked": _ENTRY}, name="expect")
+VERDICTS = {verdict.value: verdict for verdict in Verdict if verdict is not Verdict.PASS}
 
 
 @dataclass(frozen=True)
 class Request:
-    """A function by its name, how it is read, what it is asked, and what is expected of it.
-
-    The fields are the options of ``attnref check``; ``names`` are those of ``--map``, ``given``
-    those of ``--with``. What is said is checked at once, before the function is loaded.
-
-    Raises:
-        CheckError: naming the option, what was expected and what came.
-    """
+    """A function by its name, and what is said of it."""
 
     function: str
-    supports: Sequence[str] | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-    layout: str | None = None
-    mask_means: str | None = None
-    always_causal: bool | None = None
-    approximate: bool = False
-    step: bool = False
-    cache: str | None = None
-    given: Mapping[str, Any] = field(default_factory=dict)
-    only: Sequence[str] | None = None
-    skip: Sequence[str] = ()
-    strict: bool = False
-    dtype: str | None = None
-    device: str = "cpu"
-    seed: int = 0
-    limit: float = LIMIT
-    expect: Mapping[str, Expectation] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
 
-    def __post_init__(self) -> None:
-        check_reading(self.reading)
-        check_settings(
-            only=self.property_names,
-            dtype=self.dtype,
-            device=self.device,
-            seed=self.seed,
-            limit=self.limit,
-            rules=self.rules,
-        )
+    def with_options(self, said: Mapping[str, Any]) -> Self:
+        """The same, where options do not say otherwise."""
+        return replace(self, settings=replace(self.settings, **said))
 
-    @property
-    def is_step(self) -> bool:
-        """Whether it is a decoding step, which one with a cache is."""
-        return self.step or self.cache is not None
-
-    @property
-    def rules(self) -> Mapping[str, Property]:
-        """What it may be asked."""
-        return STEP_PROPERTIES if self.is_step else PROPERTIES
-
-    @property
-    def property_names(self) -> list[str]:
-        """The properties that it is asked: what is left of ``only``, or of all, without ``skip``.
+    def load(self) -> tuple[Subject, Settings]:
+        """The function as it is asked, and the settings with the functions that they name.
 
         Raises:
-            CheckError: naming one that there is not, or that nothing is left.
+            CheckError: when one is not found, or does not fit what is said of it.
         """
-        skipped = select(self.skip, self.rules, "skip") if self.skip else []
-        left = [name for name in select(self.only, self.rules) if name not in skipped]
-        return select(left, self.rules)
-
-    @property
-    def reading(self) -> Reading:
-        """What is said of it."""
-        options = {
-            option: own
-            for option, own in self.names.items()
-            if not self.is_step or option not in ("cache", "position")
-        }
-        return Reading(
-            options,
-            self.layout,
-            self.mask_means,
-            causal=self.always_causal,
-            approximate=self.approximate,
-        )
-
-    def find(self) -> Subject:
-        """The function, as it is asked.
-
-        Raises:
-            CheckError: when it is not found, or does not fit what is said of it.
-        """
-        if self.is_step:
-            found, makes = load_step(self.function, self.cache)
-            return step_subject(found, makes, self.supports, self.function, self.names)
-        return make_subject(
-            load(self.function), self.supports, self.function, self.names, self.given
-        )
+        function, settings = load(self.function), self.settings
+        for setting in ("cache", "against"):
+            named = getattr(settings, setting)
+            if named is not None:
+                found = load_beside(named, self.function, setting)
+                settings = replace(settings, **{setting: found})
+        return find_subject(function, settings, self.function), settings
 
     def report(self) -> Report:
-        """What is found, beside what was expected, in a process of its own where there is a fork.
+        """What is found, in a process of its own where there is a fork.
 
         Raises:
             CheckError: when it cannot be loaded or asked.
             RuntimeError: when something broke that is not the function.
         """
-        ask = functools.partial(
-            judge,
-            said=self.reading,
-            only=self.property_names,
-            dtype=self.dtype,
-            device=self.device,
-            seed=self.seed,
-            limit=self.limit,
+        return judge_named(
+            self.function, self.load, lambda loaded: judge(*loaded), self.settings.limit
         )
-        return self.expecting(judge_named(self.function, self.find, ask, self.limit))
 
-    def expecting(self, report: Report) -> Report:
-        """The same report, beside what was expected of what is asked."""
-        results = (
-            replace(result, expectation=self.expect.get(result.property))
-            for result in report.results
-        )
-        return replace(report, results=tuple(results))
+
+def read_requests(file: str, found: Mapping[str, object]) -> list[Request]:
+    """What the tables of a file ask for; nothing where the section is missing.
+
+    Raises:
+        CheckError: naming the file, the table and the key, what was expected there and what came.
+    """
+    table, place = dict(found), Place()
+    for depth, name in enumerate(SECTION, 1):
+        place = (file, *SECTION[:depth])
+        table = _table(table.get(name, {}), place)
+        for key in table if name == "attnref" else ():
+            check_known(_location(place), key, SECTION[depth:], KEY)
+    return [_request(name, said, (*place, name)) for name, said in table.items()]
+
+
+def _request(name: str, table: object, place: Place) -> Request:
+    if not all(name.rpartition(":")):
+        raise _refusal(NO_NAME, place[:-1], name=name)
+    said = _table(table, place, [*SETTINGS, _EXPECT])
+    of_expect = (*place, "expect")
+    expect = {
+        key: _expectation(entry, (*of_expect, key)) for key, entry in said.pop("expect", {}).items()
+    }
+    try:
+        settings = Settings(**said, expect=expect)
+    except CheckError as error:
+        at = _location(place)
+        raise CheckError(en=f"{at}: {error.en}", pt=f"{at}: {error.pt}") from None
+    for key in expect:
+        check_known(_location(of_expect), key, settings.rules, PROPERTY)
+        if key not in settings.property_names:
+            raise _refusal(LEFT_OUT, (*of_expect, key))
+    return Request(name, settings)
+
+
+def _expectation(entry: object, place: Place) -> Expectation:
+    said = _table(entry, place, _OF_ENTRY, _ENTRY)
+    verdict, reason = said.get("verdict", ""), said.get("reason", "").strip()
+    check_known(_location((*place, "verdict")), verdict, VERDICTS, VERDICT)
+    if not reason:
+        raise _refusal(NO_REASON, place)
+    return Expectation(VERDICTS[verdict], reason)
+
+
+def _table(
+    value: object, place: Place, options: Sequence[Option] = (), example: object = ()
+) -> dict[str, Any]:
+    """What a table says, by the names of the options, if there are any, and then nothing else."""
+    _check_kind(value, TABLE, place, example)
+    assert isinstance(value, dict)
+    known = {option.spelled: option for option in options}
+    for key, item in value.items() if options else ():
+        check_known(_location(place), key, known, KEY)
+        _check_kind(item, known[key].kind, (*place, key), known[key].example)
+    return {known[key].name if options else key: item for key, item in value.items()}
+
+
+def _check_kind(value: object, kind: Kind, place: Place, example: object) -> None:
+    if not kind.fits(value):
+        about = {"kind": kind.said, "key": place[-1], "example": _toml(example)}
+        raise _refusal(OF_KIND, place, value=value, **about)
+
+
+def _refusal(text: Text, place: Place, **about: object) -> CheckError:
+    return CheckError(*text.fill({**about, "place": _location(place)}))
+
+
+def _location(place: Place) -> str:
+    """The file and the keys that lead to a value in it."""
+    file, *keys = place
+    return f"{file}, " + ".".join(
+        key if key.replace("-", "_").isidentifier() else f'"{key}"' for key in keys
+    )
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
+    return "{ … }" if value == () else json.dumps(value, ensure_ascii=False)

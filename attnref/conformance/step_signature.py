@@ -4,12 +4,10 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from attnref.conformance.loading import load
 from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.step import SIZES, Step, StepSubject, unroll
 from attnref.conformance.subject import CheckError, subject
@@ -31,26 +29,6 @@ POSITIONS = (
 )
 # Causality is what a step does by itself; a window forgets on purpose.
 _NOT_OFFERED = ("is_causal", "window", "key_lengths")
-
-
-def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
-    """The step and what makes its cache, loaded once where one file holds both."""
-    function = load(target)
-    if cache is None:
-        return function, None
-    place, _, name = cache.rpartition(":")
-    module = place
-    if place and name and place.endswith(".py") and place == target.rpartition(":")[0]:
-        module = f"checked_{Path(place).stem}"  # else the step would know other classes
-    try:
-        return function, load(f"{module}:{name}" if place else cache)
-    except CheckError as error:
-        raise CheckError(
-            *(
-                each.replace("function:", "cache:", 1).replace(f" {module} ", f" {place} ")
-                for each in (error.en, error.pt)
-            )
-        ) from None
 
 
 def step_subject(

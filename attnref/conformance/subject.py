@@ -53,10 +53,10 @@ class Subject:
 
     ``extras`` are tensors that it takes beside query, key and value, drawn by their names.
 
-    What it has of its own, beside the usual formula, is its ``formula``. What is no softmax attention is
-    compared with a ``reference`` in float64, such as one made of the function ``beside`` it, up to a
-    relative ``bound`` if there is one, or if its formula is not known at all it is ``other``,
-    which says what it is, and is compared with itself alone.
+    What it has of its own, beside the usual formula, is its ``formula``. What is no softmax
+    attention is compared with a ``reference`` in float64, such as one made of the function
+    ``beside`` it, up to a relative ``bound`` if there is one, or if its formula is not known at all
+    it is ``other``, which says what it is, and is compared with itself alone.
     """
 
     function: Callable[..., Any]
@@ -130,33 +130,6 @@ class Subject:
         if self.window is not None and given.get("window") is not None:
             given["window"] = self.window(given["window"])
         return {self.names.get(name, name): value for name, value in given.items()}
-
-
-def split_list(names: str) -> list[str]:
-    """The names of a list with commas.
-
-    Examples:
-        >>> split_list("scale, is_causal")
-        ['scale', 'is_causal']
-    """
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """What ``option=parameter`` says, for each.
-
-    Examples:
-        >>> parse_pairs(["attn_mask=mask"])
-        {'attn_mask': 'mask'}
-    """
-    for pair in pairs:
-        if not all(pair.partition("=")):
-            raise CheckError(
-                en=f"map: {pair!r} is not option=parameter. Write for example attn_mask=mask.",
-                pt=f"map: {pair!r} não tem a forma opção=parâmetro. Escreva, por exemplo, "
-                "attn_mask=mask.",
-            )
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def subject(

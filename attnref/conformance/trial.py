@@ -53,7 +53,8 @@ WRONG_SHAPE = Text(
 )
 UNCLEAR = Text(
     en="Not tested: its answers do not show which constants it has, for heads and width {shape}.",
-    pt="Não testado: as respostas não mostram que constantes ela tem, com cabeças e largura {shape}.",
+    pt="Não testado: as respostas não mostram que constantes ela tem, com cabeças e largura "
+    "{shape}.",
 )
 APART = Text(
     en="Not tested: query, key and value cannot be given apart to this layer.",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import torch
 
-from attnref.conformance.checker import LIMIT
 from attnref.conformance.checker import judge as conforms
 from attnref.conformance.isolation import HUNG, Unusable, run_isolated
 from attnref.conformance.reading import Reading
+from attnref.conformance.settings import LIMIT, Settings
 from attnref.conformance.subject import subject
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.exercises.exercise import Exercise, all_exercises
@@ -143,5 +143,6 @@ def _fix_arguments(function: Function, fixed: tuple[object, ...]) -> Function:
 
 def _property(name: str, function: Function) -> Finding:
     """As it is written: what an exercise asks for is PyTorch's names, axes and masks."""
-    report = conforms(subject(function), Reading(complete=True), only=[name], limit=None)
+    settings = Settings(only=[name], limit=None)
+    report = conforms(subject(function), settings, Reading(complete=True))
     return report.results[0].finding

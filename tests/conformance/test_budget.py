@@ -8,7 +8,7 @@ import torch
 import attnref
 from attnref.conformance import budget
 from attnref.conformance.budget import Question, Setting
-from attnref.conformance.checker import DTYPES
+from attnref.conformance.settings import DTYPES
 
 CPU = torch.device("cpu")
 

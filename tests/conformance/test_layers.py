@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as fused
 
 from attnref.conformance import Verdict, check
-from attnref.conformance.layers import literals, make_subject
+from attnref.conformance.layers import make_subject
+from attnref.conformance.settings import parse
 from attnref.conformance.subject import CheckError
 
 SETTINGS = {"limit": None}
@@ -652,7 +653,7 @@ def test_more_than_attention_is_judged_as_a_whole():
 def test_what_is_no_literal_is_refused():
     for pair in ("block_size", "block_size=many", "=3", "a b=3"):
         with pytest.raises(CheckError) as raised:
-            literals([pair])
+            parse({"arguments": [pair]})
         assert str(raised.value) == (
             f"with: {pair!r} is not name=value, with a value as Python writes it. Write for "
             "example block_size=256."

@@ -37,6 +37,7 @@ from attnref.conformance.properties import (
     windows,
 )
 from attnref.conformance.reading import Reading
+from attnref.conformance.settings import Settings
 from attnref.conformance.subject import subject
 from attnref.text import LANGUAGES, Text
 
@@ -1525,7 +1526,8 @@ def test_a_known_way_to_be_wrong_is_named(subtests):
         with subtests.test(way.en):
             # Read as PyTorch's function is: one that is always causal could be recognised as that.
             about, said = subject(function), Reading(complete=True)
-            (result,) = judge(about, said, only=["oracle"], limit=None).results
+            settings = Settings(only=["oracle"], limit=None)
+            (result,) = judge(about, settings, said).results
             assert result.verdict is Verdict.WRONG
             assert result.finding.text == weights.AS_IF
             assert result.finding.values["way"] == way

@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 
 from attnref.conformance import naming
 from attnref.conformance.checker import judge
+from attnref.conformance.settings import Settings
 from attnref.conformance.subject import CheckError, subject
 
 
@@ -20,7 +21,7 @@ def found():
 
 
 def asked(about):
-    return judge(about, only=["shape"])
+    return judge(about, Settings(only=["shape"]))
 
 
 @pytest.fixture

@@ -97,7 +97,8 @@ def test_an_option_that_is_wrong_is_said_once(run, subtests):
         "dtype=int8": "dtype: expected one of float32, float64, bfloat16, float16, got 'int8'.",
         "seed=-1": "seed: expected a number from 0 to 9223372036854775807, got -1.",
         "limit=0": "limit: expected a positive, finite number of seconds, got 0.0.",
-        "map=mask": "map: 'mask' is not option=parameter.",
+        "map=mask": "map: 'mask' is not name=value.",
+        "layout=dn": "layout: expected one of bhnd, bnhd, ",
     }.items():
         with subtests.test(option):
             status, out = run("--attention", "mine:leaks", f"--attention-{option}")
@@ -216,7 +217,7 @@ def test_a_project_that_cannot_be_collected_is_a_usage_error(run, tmp_path):
 def test_an_id_of_no_property_is_a_usage_error(run):
     status, out = run("mine:wrong::no_such")
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --attention, only: there is no property 'no_such'." in out
+    assert "ERROR: --attention, only: 'no_such' is not the name of a property." in out
 
 
 def test_an_id_of_another_function_is_no_file(run):

@@ -235,6 +235,11 @@ def test_each_key_is_obeyed(run):
         limit = 20
         layout = "bhnd"
         always-causal = false
+        scale = 'lambda d: 1 / math.sqrt(d)'
+        draw = { window = 128 }
+        demand = { alignment = "top-left" }
+        against = "mine.py:right"
+        bound = 0.05
         [tool.attnref.check."mine.py:step"]
         step = true
         map = { cache = "memory" }
@@ -273,8 +278,12 @@ WRONG = {
     about('mask-means = "x"'): "{AT}: mask_means: expected one of allowed, bools, forbidden, ones",
     about('only = "scale"'): "{AT}.only: expected a list of strings, got 'scale'. Write for",
     about("only = [1]"): "{AT}.only: expected a list of strings, got [1]. Write for example",
-    about('only = ["speed"]'): "{AT}: only: there is no property 'speed'. The",
-    about('skip = ["speed"]'): "{AT}: skip: there is no property 'speed'. The",
+    about('only = ["speed"]'): "{AT}: only: 'speed' is not the name of a property.",
+    about('skip = ["speed"]'): "{AT}: skip: 'speed' is not the name of a property.",
+    about("draw = 3"): "{AT}.draw: expected a table, got 3. Write for example draw = { window = ",
+    about("scale = true"): "{AT}.scale: expected a number or a string, got True. Write for exam",
+    about('demand = { aligned = "x" }'): "{AT}: demand: 'aligned' is not the name of a convention.",
+    about("bound = 0.1"): "{AT}: bound: there is no error to limit. Say approximate or against",
     about("layout = 1"): "{AT}.layout: expected a string, got 1. Write for example layout =",
     about("strict = 1"): "{AT}.strict: expected true or false, got 1. Write for example st",
     about("seed = true"): "{AT}.seed: expected a whole number, got True. Write for example",
@@ -341,8 +350,8 @@ def test_what_it_says_to_write_is_read(run, tmp_path):
         assert len(example.splitlines()) == 6
         (tmp_path / "pyproject.toml").write_text(example, encoding="utf-8")
         (request,) = project.project().requests
-        assert request.expect["fully_masked"].reason
-        assert request.skip == ["memory_growth"]
+        assert request.settings.expect["fully_masked"].reason
+        assert request.settings.skip == ["memory_growth"]
 
 
 def test_a_file_that_is_no_text_is_refused(run, tmp_path):
@@ -386,6 +395,7 @@ def test_what_is_about_one_function_wants_its_name(run):
         ("map", "attn_mask=mask"),
         ("with", "a=1"),
         ("only", "oracle"),
+        ("draw", "window=128"),
         ("mask-means", "ones"),
     ):
         status, _, err = run(TWO, f"--{option}", said)

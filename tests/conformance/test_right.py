@@ -10,8 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 
 import attnref
 from attnref.conformance import PROPERTIES, Verdict, check
-from attnref.conformance.checker import DTYPES
 from attnref.conformance.right import attention
+from attnref.conformance.settings import DTYPES
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.sliding_window import sliding_window_attention
 

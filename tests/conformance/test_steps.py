@@ -9,11 +9,11 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 from attnref import KVCache, scaled_dot_product_attention
 from attnref.conformance import Verdict, check, check_steps
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.loading import load, load_beside
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, steps
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.right import RIGHT as RIGHT_ONE
 from attnref.conformance.step import right_step
-from attnref.conformance.step_signature import load_step
 from attnref.conformance.subject import CheckError
 from attnref.conformance.trial import Raised, Trial
 from attnref.masks import causal
@@ -582,9 +582,9 @@ def test_other_functions_are_not_asked_what_steps_are():
         *("past_kept", "pieces", "sequences_apart", "long_caches", "cache_owns"),
         *("cache_unchanged", "step_gradients"),
     }
-    with pytest.raises(CheckError, match="there is no property 'pieces'"):
+    with pytest.raises(CheckError, match="'pieces' is not the name of a property"):
         check(fused, only=["pieces"])
-    with pytest.raises(CheckError, match="there is no property 'rectangular'"):
+    with pytest.raises(CheckError, match="'rectangular' is not the name of a prop"):
         check_steps(concatenating, only=["rectangular"])
 
 
@@ -683,14 +683,13 @@ def test_a_wrong_step_that_is_told_its_position_is_still_found():
 def test_a_factory_is_loaded_with_the_step(tmp_path, monkeypatch):
     path = tmp_path / "both.py"
     path.write_text("class Cache: ...\ndef step(): return Cache\n", encoding="utf-8")
-    step, cache = load_step(f"{path}:step", f"{path}:Cache")
-    assert step() is cache
-    assert load_step(f"{path}:step", None)[1] is None
-    assert load_step(f"{path}:step", "attnref:KVCache")[1] is KVCache
+    step = load(f"{path}:step")
+    assert step() is load_beside(f"{path}:Cache", f"{path}:step", "cache")
+    assert load_beside("attnref:KVCache", f"{path}:step", "cache") is KVCache
     with pytest.raises(CheckError, match=r"^cache: attnref has no 'nothing'"):
-        load_step(f"{path}:step", "attnref:nothing")
+        load_beside("attnref:nothing", f"{path}:step", "cache")
     with pytest.raises(CheckError, match=rf"^cache: {path} has no 'nothing'"):
-        load_step(f"{path}:step", f"{path}:nothing")
+        load_beside(f"{path}:nothing", f"{path}:step", "cache")
 
 
 @pytest.mark.parametrize("pieces", [None, (3, 4), (7,)])
@@ -768,4 +767,4 @@ def test_the_command_refuses_with_2(run):
     status, _, err = run("mine.py:step", "--cache", "mine.py:nothing")
     assert (status, err.startswith("attnref check: cache: mine.py has no 'n")) == (2, True)
     status, _, err = run("mine.py:alone", "--only", "pieces")
-    assert (status, "only: there is no property 'pieces'" in err) == (2, True)
+    assert (status, "only: 'pieces' is not the name of a" in err) == (2, True)

@@ -10,8 +10,9 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 import attnref
 from attnref.conformance import check
 from attnref.conformance.loading import load
+from attnref.conformance.settings import parse
 from attnref.conformance.signatures import OPTIONS
-from attnref.conformance.subject import CheckError, modules, parse_pairs, subject
+from attnref.conformance.subject import CheckError, modules, subject
 
 SDPA = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p")
 
@@ -194,12 +195,12 @@ WRONG = [
         "map: there is no option 'mask'. There are: attn_mask, is_causal, ",
     ),
     (subject, strange, {"names": {"scale": "c"}}, "map: strange has no parameter 'c'; it has"),
-    (parse_pairs, ["attn_mask="], {}, "map: 'attn_mask=' is not option=parameter"),
+    (parse, {"names": ["attn_mask="]}, {}, "map: 'attn_mask=' is not name=value"),
     (
         check,
         fused,
         {"only": ["causalty"]},
-        "only: there is no property 'causalty'. There are: shape, dtype, ",
+        "only: 'causalty' is not the name of a property. Did you mean 'causality'?",
     ),
     (check, fused, {"dtype": "int8"}, "dtype: expected one of float32, float64, bfloat16, float16"),
     (
@@ -214,6 +215,8 @@ WRONG = [
         {"device": "gpu"},
         "device: 'gpu' is not the name of a device. Write cpu, cuda or cuda:1.",
     ),
+    (check, fused, {"against": 3}, "against: expected a function, got int. Give the function "),
+    (check, fused, {"scale": lambda d: d / 0}, "of d_k in Python: ZeroDivisionError: division"),
     (check, fused, {"device": "cuda:99"}, "device: PyTorch cannot compute on 'cuda:99' here"),
 ]
 

@@ -1,7 +1,6 @@
 """Layers, judged as functions of query, key and value that begin behind their projections."""
 
 import inspect
-from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -73,30 +72,6 @@ def instance_as_a_whole(about: Subject) -> Subject | None:
     if not isinstance(about.function, nn.Module):
         return None
     return whole_subject(about.function, {}, about.name, READY_MADE, width=None)
-
-
-def literals(pairs: Sequence[str]) -> dict[str, Any]:
-    """What ``name=literal`` says, for each.
-
-    Examples:
-        >>> literals(["block_size=256", "bias=False"])
-        {'block_size': 256, 'bias': False}
-    """
-    values = {}
-    for pair in pairs:
-        name, _, literal = pair.partition("=")
-        try:
-            values[name] = literal_eval(literal.strip())
-        except (ValueError, SyntaxError):
-            name = ""
-        if not name.isidentifier():
-            raise CheckError(
-                en=f"with: {pair!r} is not name=value, with a value as Python writes it. Write "
-                "for example block_size=256.",
-                pt=f"with: {pair!r} não tem a forma nome=valor, com o valor como Python o "
-                "escreve. Escreva, por exemplo, block_size=256.",
-            )
-    return values
 
 
 def lines(function: Callable[..., Any]) -> list[tuple[Text, Mapping[str, object]]]:

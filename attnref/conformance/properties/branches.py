@@ -117,9 +117,9 @@ def switches(trial: Trial, case: Case) -> Finding | None:
                 plain = trial.call(*inputs, **{switch: not default})
                 lost = bool(options) and bool(((output - plain).abs() <= 1e-4).all())
                 return failure.reword(UNMASKED, how=how, **values) if lost else failure
-        if trial.offers("attn_mask"):
-            if (failure := _blind_gradients(trial, case, values)) is not None:
-                return failure
+        failure = _blind_gradients(trial, case, values) if trial.offers("attn_mask") else None
+        if failure is not None:
+            return failure
     return None
 
 

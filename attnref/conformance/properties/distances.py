@@ -14,12 +14,12 @@ from attnref.text import Text
 
 NONE = Text(en="It adds no bias by distance.", pt="Ela não soma viés por distância.")
 SLOPES = Text(
-    en="Its bias by distance has {slopes}; ALiBi's are 2^(-8i/p), i = 1, …, p, for the largest power "
-    "of two p up to the number of heads, and every second slope of 2p heads for the others. With "
-    "{heads} heads: {got}, expected {expected}.",
-    pt="Seu viés por distância tem {slopes}; as inclinações do ALiBi são 2^(-8i/p), i = 1, …, p, para "
-    "a maior potência de dois p até o número de cabeças, e para as outras uma sim, uma não das de 2p. "
-    "Com {heads} cabeças: {got}, mas deveriam ser {expected}.",
+    en="Its bias by distance has {slopes}; ALiBi's are 2^(-8i/p), i = 1, …, p, for the largest "
+    "power of two p up to the number of heads, and every second slope of 2p heads for the others. "
+    "With {heads} heads: {got}, expected {expected}.",
+    pt="Seu viés por distância tem {slopes}; as inclinações do ALiBi são 2^(-8i/p), i = 1, …, p, "
+    "para a maior potência de dois p até o número de cabeças, e para as outras uma sim, uma não "
+    "das de 2p. Com {heads} cabeças: {got}, mas deveriam ser {expected}.",
 )
 _HEADS = 12
 
@@ -86,15 +86,16 @@ OF_PART = Text(
 OF_WHOLE = Text(
     en="Of the components that are turned the frequencies are those of the whole head, "
     "theta^(-2i/head_dim), and so are the pairs.",
-    pt="As frequências das componentes giradas são as da cabeça inteira, theta^(-2i/head_dim), e os "
-    "pares também.",
+    pt="As frequências das componentes giradas são as da cabeça inteira, theta^(-2i/head_dim), e "
+    "os pares também.",
 )
 
 
 @rule(
     statement=Text(
         en="Where queries and keys are turned, which components make a pair; reported, not judged.",
-        pt="Onde consultas e chaves são giradas, que componentes formam um par; relatado, não julgado.",
+        pt="Onde consultas e chaves são giradas, que componentes formam um par; relatado, não "
+        "julgado.",
     ),
     formula=r"R_{\theta}: (x_i, x_{i + d/2}) \text{ or } (x_{2i}, x_{2i + 1})",
     page="foundations/positions",
@@ -111,7 +112,8 @@ def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
 @rule(
     statement=Text(
         en="Where a part of each head is turned, whose frequencies it has; reported, not judged.",
-        pt="Onde uma parte de cada cabeça é girada, de quem são as frequências; relatado, não julgado.",
+        pt="Onde uma parte de cada cabeça é girada, de quem são as frequências; relatado, não "
+        "julgado.",
     ),
     formula=r"\theta^{-2i/r} \text{ or } \theta^{-2i/d}",
     page="foundations/positions",

@@ -84,9 +84,9 @@ BORDER = Text(
     en="The positions before {border} are right, and from there on at {index} the output is "
     "{got:.6g}, expected {expected:.6g}: a chunk of {border} ends there, and what it hands on, or "
     "what the next one makes of it, is wrong.",
-    pt="As posições antes de {border} estão certas; dali em diante, em {index}, a saída é {got:.6g}, "
-    "mas deveria ser {expected:.6g}: ali termina um pedaço de {border}, e o que ele passa adiante, ou "
-    "o que o seguinte faz disso, está errado.",
+    pt="As posições antes de {border} estão certas; dali em diante, em {index}, a saída é "
+    "{got:.6g}, mas deveria ser {expected:.6g}: ali termina um pedaço de {border}, e o que ele "
+    "passa adiante, ou o que o seguinte faz disso, está errado.",
 )
 AS_IF = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.",

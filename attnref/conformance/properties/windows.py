@@ -50,29 +50,33 @@ DROPPED_PAST = Text(
     "passado: ali a janela é deixada de lado.",
 )
 LOCAL = Text(
-    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window counts "
-    "from the first query of the call, though the causal mask does not. Count from i + m - n.",
-    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}: a janela conta a "
-    "partir da primeira consulta da chamada, embora a máscara causal não conte. Conte de i + m - n.",
+    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window "
+    "counts from the first query of the call, though the causal mask does not. Count from i + m - "
+    "n.",
+    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}: a janela conta "
+    "a partir da primeira consulta da chamada, embora a máscara causal não conte. Conte de i + m - "
+    "n.",
 )
 ODD_TAIL = Text(
     en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, expected those "
     "that it sees among as many queries as keys.",
-    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}, mas deveria ver as "
-    "que vê quando há tantas consultas quanto chaves.",
+    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}, mas deveria "
+    "ver as que vê quando há tantas consultas quanto chaves.",
 )
 NOT_NONE = Text(
     en="{name}={window} is taken for a window, in which no key is left; in configurations it means "
     "that there is none. Treat it as None, or raise an error.",
-    pt="{name}={window} é tomado por uma janela, em que não sobra chave; em configurações, ele quer "
-    "dizer que não há janela. Trate-o como None, ou lance um erro.",
+    pt="{name}={window} é tomado por uma janela, em que não sobra chave; em configurações, ele "
+    "quer dizer que não há janela. Trate-o como None, ou lance um erro.",
 )
 NO_DEFAULT = Text(en="It has no window by default.", pt="Ela não tem janela por padrão.")
 SEES_BEYOND = Text(
-    en="Its window is {window} by default, and one position at a time, or by itself, query {i} sees "
-    "key {first} all the same: the window is dropped, or counted from the first query of the call.",
-    pt="Sua janela é {window} por padrão, e mesmo assim, uma posição por vez ou sozinha, a consulta "
-    "{i} vê a chave {first}: a janela é deixada de lado, ou contada da primeira consulta da chamada.",
+    en="Its window is {window} by default, and one position at a time, or by itself, query {i} "
+    "sees key {first} all the same: the window is dropped, or counted from the first query of the "
+    "call.",
+    pt="Sua janela é {window} por padrão, e mesmo assim, uma posição por vez ou sozinha, a "
+    "consulta {i} vê a chave {first}: a janela é deixada de lado, ou contada da primeira consulta "
+    "da chamada.",
 )
 NOTHING_LEFT = Text(
     en="{name}={window} leaves no key in sight; elsewhere it means that there is no window.",
