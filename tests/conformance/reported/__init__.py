@@ -40,14 +40,20 @@ class Case(NamedTuple):
 
 _OTHER = {"against": "good"}
 _PACKED = {**_OTHER, "layout": "packed"}
-_ONES = {"attention_mask": "ones, one for each token"}
+_ONES = {"is_token": "ones, one for each token"}
 
 CASES = [
     Case(report, *place.split("."), asked, tuple(mentions.split("; ")) if mentions else (), options)
     for report, place, asked, mentions, options in [
         # windows and sinks
-        ("huggingface/transformers#41184", "windows.bound", "function", "window", {}),
-        ("ROCm/hip-ep#144", "windows.single_query", "step", "window", {}),
+        (
+            *("huggingface/transformers#41184", "windows.bound", "function", "window"),
+            {"map": ["window=sliding_window"]},
+        ),
+        (
+            *("ROCm/hip-ep#144", "windows.single_query", "step", "window"),
+            {"map": ["window=local_window_size"]},
+        ),
         ("mistralai/mistral-inference#60", "windows.prompt", "step", "window", {}),
         ("ROCm/rocm-libraries#12227", "sinks.split", "function", "sink", _OTHER),
         ("rajveer43/VeloxQuant-MLX#370", "sinks.streaming", "step", "pieces", _OTHER),
@@ -74,7 +80,7 @@ CASES = [
         # packed sequences, pages and caches
         (
             *("fla-org/flash-linear-attention#842", "packed.borders", "function"),
-            *("attention_mask", {"matters": _ONES}),
+            *("is_token", {"matters": _ONES}),
         ),
         ("hw-native-sys/pypto#470", "paged.table", "function", "block_table", {}),
         ("flashinfer-ai/flashinfer#3716", "paged.last_page", "function", "cache_seqlens", {}),

@@ -15,11 +15,15 @@ def _parts(query, key, value, attn_mask=None, size=4):
         top = part.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(part.dtype).min)
         powers = (part - top).exp()
         total = powers.sum(-1, keepdim=True)
-        yield powers @ some / total.clamp(min=1e-30), top + _log(total)
+        yield powers @ some / _divisor(total), top + _log(total)
+
+
+def _divisor(total):
+    return torch.where(total > 0, total, 1.0)
 
 
 def _log(total):
-    return torch.where(total > 0, total.clamp(min=1e-30).log(), -torch.inf)
+    return torch.where(total > 0, _divisor(total).log(), -torch.inf)
 
 
 # flashinfer-ai/flashinfer#4051 (2026): merging two empty parts computes -inf - (-inf), so a row
@@ -38,8 +42,8 @@ def good_empty(query, key, value, attn_mask=None):
     for other, its in rest:
         top = torch.maximum(lse, its).clamp(min=torch.finfo(lse.dtype).min)
         one, two = (lse - top).exp(), (its - top).exp()
-        total = (one + two).clamp(min=1e-30)
-        output, lse = (one * output + two * other) / total, top + _log(one + two)
+        output = (one * output + two * other) / _divisor(one + two)
+        lse = top + _log(one + two)
     return output
 
 
@@ -63,7 +67,7 @@ def _online(query, key, value, start, size=4):
         old, powers = ((top - new) * scale).exp(), ((part - new) * scale).exp()
         output, total = old * output + powers @ some, old * total + powers.sum(-1, keepdim=True)
         top = new
-    return output / torch.where(total > 0, total, 1.0)
+    return output / _divisor(total)
 
 
 # zhuzilin/ring-flash-attention#30 (2024): log(1 + exp(b - a)) overflows if a later part has far
