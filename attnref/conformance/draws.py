@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnref.positions import alibi_slopes
 from attnref.text import Refusal
 
 _SEED = 1729
-_AXES = "bhknmd"  # samples, heads, key heads, queries, keys, width
+_AXES = "bhknmde"  # samples, heads, key heads, queries, keys, width
 
 
 def _normal(u: Tensor) -> Tensor:
@@ -24,6 +25,8 @@ KINDS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "rate": lambda u: 0.1 + 0.8 * u,  # of a delta rule
     "decay": lambda u: 0.6 + 0.39 * u,
     "log_decay": lambda u: (0.6 + 0.39 * u).log(),
+    "lowest": lambda u: torch.full_like(u, -1e4),  # whose exponential is 0
+    "slopes": lambda u: alibi_slopes(len(u), dtype=torch.float64),
     "zeros": torch.zeros_like,
     "ones": torch.ones_like,
 }
@@ -40,7 +43,7 @@ class Draw(NamedTuple):
     def tensor(self, query: Tensor, key: Tensor) -> Tensor:
         """Numbers in float64, the first of them the same whatever the number of positions."""
         sizes = dict(zip("bhnd", query.shape, strict=True))
-        sizes |= {"k": key.shape[1], "m": key.shape[2]}
+        sizes |= {"k": key.shape[1], "m": key.shape[2], "e": query.shape[-1]}
         order = sorted(self.axes, key=lambda axis: axis not in "nm")  # positions come first
         generator = torch.Generator().manual_seed(_SEED + sum(map(ord, self.kind + self.axes)))
         shape = [sizes[axis] for axis in order]
@@ -57,7 +60,9 @@ _NAMES: tuple[tuple[re.Pattern[str], Draw], ...] = tuple(
         (r"gk|g_k|log_f(orget)?|log_w|f_gate", Draw("log_decay", "bknd")),
         (r"g|gs|ld|dA|log_(decays?|alphas?|gates?|g|a)|a_log", Draw("log_decay", "bkn")),
         (r"decays?|alphas?|gammas?|a|lambdas?|forget|forget_gate", Draw("decay", "bkn")),
-        (r"[kv]_(de)?scale|(de)?scale_[kv]", Draw("ones")),
+        (r"(alibi_)?slopes|alibi", Draw("slopes", "h")),
+        (r"(attn_|attention_|learnable_)?sinks?(_logits)?|s_aux", Draw("lowest", "h")),
+        (r"initial_state|h0|state_0", Draw("zeros", "bkde")),
     )
 )
 GATES = ("rate", "decay", "log_decay")

@@ -53,6 +53,9 @@ NO_SOFTMAX = Text(
     en="This is not softmax attention, and is not judged here: {what}.",
     pt="Isto não é atenção com softmax, e não é julgado aqui: {what}.",
 )
+OF_BOTH = Text(
+    en="The function beside it does so too.", pt="A função ao lado dela também faz isso."
+)
 NOT_OF_THIS = Text(
     en="This holds of softmax attention; it is judged beside its own formula.",
     pt="Isto vale para a atenção com softmax; ela é julgada ao lado de sua própria fórmula.",
@@ -116,6 +119,9 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
     finding = ask(prop, trial, case)
     if finding is None or finding.verdict not in (Verdict.WRONG, Verdict.UNSAFE):
         yield finding
+        return
+    if trial.subject.beside is not None and _right_fails(prop, trial, case):
+        yield Finding(Verdict.NOT_CLAIMED, OF_BOTH)
         return
     shared = finding.verdict is Verdict.UNSAFE and _is_shared(prop, trial, case, finding)
     yield _add_pytorch(finding) if shared else finding
@@ -192,7 +198,7 @@ def _shrink(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
         found = ask(prop, trial, case)
         if found is None or _words(found) != _words(finding):
             return None
-        if _fails(prop, _replace_subject(trial, right_subject(trial.subject)), case):
+        if _right_fails(prop, trial, case):
             return None
         return found if not shared or _is_shared(prop, trial, case, finding) else None
 
@@ -227,6 +233,10 @@ def _words(finding: Finding) -> list[object]:
 def _replace_subject(trial: Trial, other: Subject) -> Trial:
     """The same trial of another function."""
     return Trial(other, trial.dtype, trial.device)
+
+
+def _right_fails(prop: Property, trial: Trial, case: Case) -> bool:
+    return _fails(prop, _replace_subject(trial, right_subject(trial.subject)), case)
 
 
 def _fails(prop: Property, trial: Trial, case: Case) -> bool:

@@ -13,6 +13,10 @@ WINDOW = Text(
     en="its own window: query i sees the keys from i - {back} to i{ahead}",
     pt="uma janela própria: a consulta i vê as chaves de i - {back} a i{ahead}",
 )
+KEPT = Text(
+    en="and the first {first} keys, which all see",
+    pt="e as primeiras {first} chaves, que todas veem",
+)
 FIXED = Text(
     en="one factor for all widths, {factor:.3g}",
     pt="um só fator para todas as larguras, {factor:.3g}",
@@ -28,6 +32,7 @@ SINK = Text(
 SLOPES = Text(
     en="a bias by distance, with the slopes {slopes}", pt="um viés por distância, de {slopes}"
 )
+BIAS = Text(en="its own bias by distance", pt="um viés próprio por distância")
 TURNED = Text(
     en="its own rotary embedding, of pairs {pairs}{part}",
     pt="rotação própria de posições (rotary), de pares {pairs}{part}",
@@ -58,11 +63,13 @@ class Window(NamedTuple):
 
     back: int
     ahead: int | None  # None is all
+    first: int = 0  # keys that all see
 
     def seen(self, n: int, m: int, offset: int = 0) -> Tensor:
         """Where query 0 is beside key ``offset``, ``(n, m)``."""
         i, j = torch.arange(offset, offset + n)[:, None], torch.arange(m)
-        return (j > i - self.back) & ((j < i + self.ahead) if self.ahead else (j == j))
+        near = (j > i - self.back) & ((j < i + self.ahead) if self.ahead else (j == j))
+        return near | ((j < self.first) & (j <= i))
 
 
 def _one_series(heads: int) -> Tensor:
@@ -84,6 +91,10 @@ SERIES: Mapping[str, tuple[Text, Callable[[int], Tensor]]] = {
             pt="inclinações 2^(-8i/h), uma só série geométrica para todo número de cabeças",
         ),
         _one_series,
+    ),
+    "up": (
+        Text(en="the slopes of ALiBi, upwards", pt="as inclinações do ALiBi, para cima"),
+        lambda heads: -alibi_slopes(heads, dtype=torch.float64),
     ),
     "zero": (
         Text(en="2^(-8i/h) from i = 0", pt="inclinações 2^(-8i/h) a partir de i = 0"),
@@ -119,23 +130,25 @@ class Rotary(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """What is a function's own; each None where it has none. How large a sink is, is measured."""
+    """What is a function's own; each None where it has none. Sinks and biases are measured."""
 
     factor: Factor | None = None
     window: Window | None = None
     sink: bool = False
     slopes: str | None = None
+    biased: bool = False
     turn: Rotary | None = None
 
     @property
     def plain(self) -> bool:
         """Whether its scores are products, and each row shares its weight among them."""
-        return not self.sink and self.slopes is None and self.turn is None
+        return not (self.sink or self.biased) and self.slopes is None and self.turn is None
 
     @property
     def positional(self) -> bool:
         """Whether it matters where a query or a key is."""
-        return not (self.window is None and self.slopes is None and self.turn is None)
+        known = (self.window, self.slopes, self.turn)
+        return self.biased or any(each is not None for each in known)
 
     def setting(self, query: Tensor, key: Tensor) -> dict[str, Any]:
         """It, as the fields of a :class:`Setting`."""
@@ -157,6 +170,8 @@ class Formula(NamedTuple):
         if self.window is not None:
             back, ahead = self.window.back - 1, (self.window.ahead or 0) - 1
             lines.append((WINDOW, {"back": back, "ahead": f" + {ahead}" if ahead > 0 else ""}))
+            if self.window.first:
+                lines.append((KEPT, {"first": self.window.first}))
         if self.factor is not None:
             text = FIXED if self.factor.fixed else MULTIPLE
             text = GIVEN if self.factor.stated is not None else text
@@ -165,6 +180,8 @@ class Formula(NamedTuple):
             lines.append((SINK, {}))
         if self.slopes is not None:
             lines.append((SLOPES, {"slopes": SERIES[self.slopes][0]}))
+        if self.biased:
+            lines.append((BIAS, {}))
         if self.turn is not None:
             pairs = "(i, i + d/2)" if self.turn.half else "(2i, 2i + 1)"
             share = f"d/{round(1 / self.turn.part)}"

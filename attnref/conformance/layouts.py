@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnref.conformance.packed import call_packed
+from attnref.conformance.packed import call_packed, pack_extra
 
 
 class Layout(NamedTuple):
@@ -26,6 +26,8 @@ class Layout(NamedTuple):
         """A tensor beside query, key and value, whose axes have these names, as theirs lie."""
         if self.axes.startswith("(b, n") and axes[:3] in ("bkn", "bhn"):
             return extra.transpose(1, 2)
+        if self.axes.startswith("(Σ") and "n" in axes:
+            return pack_extra(extra, axes)
         if not self.heads and axes[:2] in ("bk", "bh"):
             return extra.flatten(0, 1)
         return extra

@@ -104,20 +104,29 @@ def own_window(about: Subject, trial: Trial) -> Window | None:
     A key is followed through the values: the outputs that it moves are those that see it.
     """
     long = Sizes(batch=1, heads=1, n=_length(about))
-    seen = _seeing_three(trial, long) or _seeing_three(trial, Sizes())
-    if seen is None or not _is_band(*seen[:2]):
+    kept = 0
+    seen = _seeing_three(trial, long, kept) or _seeing_three(trial, Sizes(), kept)
+    while seen is not None and bool(seen[0].all()) and kept < _KEPT:  # the first keys may stay
+        kept += 1
+        seen = _seeing_three(trial, long, kept)
+    if seen is None or not _is_band(*(each[kept:] for each in seen[:2])):
         return None
-    first, _, last = seen
+    first, _, last = (each[kept:] for each in seen)
+    if not bool(first.any() and last.any()):
+        return None
     back, ahead = int(first.sum()), int(last.sum())  # ahead is one where it is causal
-    return Window(back, ahead if ahead < len(first) else None)
+    return Window(back, ahead if ahead < len(first) else None, kept)
 
 
-def _seeing_three(trial: Trial, sizes: Sizes) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Which queries see the first key, the second and the last; None if it refuses the call."""
+_KEPT = 9  # first keys that may stay in sight, so many less one
+
+
+def _seeing_three(trial: Trial, sizes: Sizes, at: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Which queries see a key, the next one and the last; None if it refuses the call."""
     case = Case.draw(sizes, 0)
     try:
         plain = trial.call(case.query, case.key, case.value)
-        first, second, last = (_seeing(trial, case, plain, j) for j in (0, 1, sizes.n - 1))
+        first, second, last = (_seeing(trial, case, plain, j) for j in (at, at + 1, sizes.n - 1))
     except (Raised, Stopped):
         return None
     return first, second, last
@@ -224,6 +233,8 @@ def own_formula(about: Subject, trial: Trial, case: Case) -> Formula | None:
             for name, (_, series) in SERIES.items():
                 if turn is None and _is_close(slopes, -series(len(slopes))):
                     return known._replace(slopes=name)
+        if _is_biased(trial, case, weights, seen):
+            return known._replace(biased=True)
     except (Raised, Stopped):
         pass
     return None
@@ -234,6 +245,25 @@ _ROTATIONS = tuple(
     for part, over in ((1.0, False), (0.5, False), (0.25, False), (0.5, True), (0.25, True))
     for half in (True, False)
 )
+
+
+def _is_biased(trial: Trial, case: Case, weights: Tensor, seen: Tensor) -> bool:
+    """Whether its scores are the products and what queries of zeros see, by distance alone."""
+    zeros = torch.zeros_like(case.query)
+    bias = trial.weights(zeros, zeros).masked_fill(~seen, 1.0).log()
+    steps = (bias[..., 1:] - bias[..., :-1]).masked_fill(~(seen[:, 1:] & seen[:, :-1]), 0.0)
+    n = len(seen)
+    for apart in range(1 - n, n - 1):
+        along = steps.diagonal(apart, -2, -1)
+        there = (seen[:, 1:] & seen[:, :-1]).diagonal(apart)
+        if bool(there.any()) and not _is_close(
+            along[..., there], along[..., there][..., :1].expand_as(along[..., there])
+        ):
+            return False
+    dots = trial.to_double(case.query) @ trial.to_double(case.key).mT
+    scores = dots * case.query.shape[-1] ** -0.5 + bias
+    right = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+    return bool(((weights - right).abs() <= _SAME).all()) and bool(bias[..., :-1, :].std() > _SAME)
 
 
 def _fit(logs: Tensor, dots: Tensor, apart: Tensor) -> tuple[Tensor, Tensor, float]:

@@ -83,6 +83,14 @@ def _pack(tensor: Tensor) -> Tensor:
     return torch.cat([others[0], asked.flatten(0, 1)])
 
 
+def pack_extra(extra: Tensor, axes: str) -> Tensor:
+    """A tensor of numbers per position (b, h, n, …), as the sequences lie; zeros between them."""
+    moved = extra.movedim(axes.index("n"), 1)  # (b, n, h, …)
+    b, _, *rest = moved.shape
+    others = moved.new_zeros(b + 1, _OTHERS, *rest)
+    return torch.cat([others[0], torch.cat([moved, others[1:]], 1).flatten(0, 1)])
+
+
 def _beginnings(b: int, n: int, device: torch.device) -> Tensor:
     lengths = torch.tensor([0, _OTHERS, *(n, _OTHERS) * b], device=device)
     return lengths.cumsum(0).to(torch.int32)

@@ -34,6 +34,7 @@ from attnref.conformance.properties.masks import adds_floats, some_bias, some_ma
 from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Recurrence, explain, gates_of, recur
 from attnref.conformance.required import NOTHING
+from attnref.conformance.signatures import OF_KEYS
 from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import Fits, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
@@ -125,6 +126,9 @@ def _read(
                 reading = tried
                 break
         else:
+            if parameter in OF_KEYS:
+                reading = _read_padding(about, reading, parameter, case, dtype, device)
+                continue
             if option not in ("attn_mask", *VALUES):
                 continue
             plain = replace(reading, names={**reading.names, option: parameter})
@@ -146,6 +150,36 @@ def _read(
     if reading.approximate:
         return reading
     return _read_own(about, reading, case, dtype, device)
+
+
+def _read_padding(
+    about: Subject,
+    said: Reading,
+    parameter: str,
+    case: Case,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Reading:
+    """A mask of keys, by its name, that hides no keys in any way that is known.
+
+    It is asked in the first way in which allowing all keys changes nothing, and hiding some does.
+    """
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    inputs = (case.query, case.key, case.value)
+    every = torch.ones(n, m, dtype=torch.bool)
+    hidden = (torch.arange(m) != m // 2).expand(n, m)
+    for means, form in itertools.product(("allowed", "forbidden"), ("(b, m)", "(b, 1, 1, m)")):
+        names = {**said.names, "attn_mask": parameter}
+        tried = replace(said, names=names, means=means, form=form)
+        trial = Trial(tried.apply(about), dtype, device)
+        try:
+            plain = trial.call(*inputs)
+            same, other = (trial.call(*inputs, attn_mask=mask) for mask in (every, hidden))
+        except (Raised, Stopped):
+            continue
+        if bool(((same - plain).abs() <= NEAR).all()) and not torch.equal(other, plain):
+            return tried
+    return said
 
 
 def _read_own(

@@ -13,10 +13,11 @@ OPTIONS = (
     *("sink", "key_lengths"),
 )
 # What others call them. Such a parameter is pointed out, not used: a mask may mean the opposite.
+OF_KEYS = ("key_mask", "key_padding_mask", "padding_mask")  # masks that hide keys of all queries
 SYNONYMS = {
     "attn_mask": (
         *("mask", "attention_mask", "attn_bias", "bias"),
-        *("key_mask", "key_padding_mask", "padding_mask"),
+        *OF_KEYS,
     ),
     "is_causal": ("causal", "use_causal_mask"),
     "scale": ("scaling", "scale_factor", "softmax_scale", "sm_scale"),

@@ -7,7 +7,7 @@ and the outputs are put together again: a function that is always causal.
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -28,10 +28,14 @@ def _call(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any
 
 
 class Counting(NamedTuple):
-    """How a step is told where its new positions are: in words, and what it is given."""
+    """How a step is told where its new positions are: in words, and what it is given.
+
+    One that tells each sample its own is made of the samples' positions ``apart``, too.
+    """
 
     said: Text
     made: Callable[[Tensor, int, int], object]
+    apart: Callable[[Tensor], object] = lambda places: None
 
 
 COUNTING: Mapping[str, Counting] = {
@@ -48,10 +52,12 @@ COUNTING: Mapping[str, Counting] = {
         lambda query, start, stop: torch.arange(start, stop, device=query.device).expand(
             query.shape[0], -1
         ),
+        lambda places: places[:, None].long(),
     ),
     "past_of_samples": Counting(
         Text(en="the number of positions before, (b,)", pt="o número de posições anteriores, (b,)"),
         lambda query, start, stop: query.new_full((query.shape[0],), start, dtype=torch.int32),
+        lambda places: places,
     ),
     "all": Counting(
         Text(
@@ -66,6 +72,7 @@ COUNTING: Mapping[str, Counting] = {
             pt="o número de posições, com as novas, (b,)",
         ),
         lambda query, start, stop: query.new_full((query.shape[0],), stop, dtype=torch.int32),
+        lambda places: places + 1,
     ),
 }
 """In the order in which they are tried; made for a query, the first new position and the end."""
@@ -78,7 +85,8 @@ class Step:
     A cache of two ``parameters`` is a pair, of keys and of values. ``call`` asks a function of its
     layout. ``flag`` is what it wants for several new positions, to be causal, and ``shares`` says
     that it takes fewer key heads without an option that says so. What is told where the new
-    positions are gets it in the parameter ``position``, as ``counting`` says.
+    positions are gets it in the parameter ``position``, as ``counting`` says. One that is
+    ``filled`` begins with zeros for NaN, and ``along`` an axis others have a number per position.
     """
 
     function: Callable[..., Any]
@@ -89,6 +97,8 @@ class Step:
     shares: bool = False
     position: str | None = None
     counting: str | None = None
+    filled: bool = False
+    along: Mapping[str, int] = field(default_factory=dict)
 
     def decode(
         self,
@@ -157,6 +167,8 @@ class Step:
         known = inspect.signature(self.factory).parameters
         given = zip(SIZES, sizes, strict=True)
         made = self.factory(**{name: size for name, size in given if name in known})
+        if self.filled:
+            made = _fill(made)
         if len(self.parameters) == 2 and not _is_pair(made):
             raise CheckError(
                 en=f"cache: expected a pair of {' and '.join(self.parameters)}, got "
@@ -175,10 +187,11 @@ class Step:
         options: Mapping[str, Any],
         *,
         overwritten: bool = False,
+        places: Tensor | None = None,
     ) -> tuple[Any, Any]:
         """The output of the positions from ``start`` to ``stop``, and the cache after them."""
         options = {
-            name: _mask_rows(option, tensors[0].shape[-2], start, stop)
+            name: self._cut(name, option, tensors[0].shape[-2], start, stop)
             if isinstance(option, Tensor)
             else option
             for name, option in options.items()
@@ -188,6 +201,8 @@ class Step:
         if self.position is not None and self.counting is not None:
             made = COUNTING[self.counting].made
             options[self.position] = made(tensors[0], start, stop)
+            if places is not None:
+                options[self.position] = COUNTING[self.counting].apart(places.to(torch.int32))
         views = [tensor[..., start:stop, :] for tensor in tensors]
         given = [
             view.contiguous() if tensor.is_contiguous() else view
@@ -236,6 +251,30 @@ class Step:
             )
         return output, (others or rest)[-1]
 
+    def _cut(self, name: str, option: Tensor, n: int, start: int, stop: int) -> Tensor:
+        """What it says of the new positions: a mask, or a tensor that has one number for each."""
+        if name in self.along:
+            return option.narrow(self.along[name], start, stop - start)
+        return option if option.ndim == 1 else _mask_rows(option, n, start, stop)
+
+    def decode_apart(
+        self, query: Tensor, key: Tensor, value: Tensor, /, lags: Sequence[int]
+    ) -> Any:
+        """The outputs of all positions where each sample is some steps behind.
+
+        One that has not begun, or has ended, writes its first, or last, position again.
+        """
+        n, samples = query.shape[-2], torch.arange(query.shape[0])
+        cache, output = self.start((query, key, value), n), torch.zeros_like(value)
+        for time in range(n + max(lags)):
+            place = (time - torch.tensor(lags)).clamp(0, n - 1)
+            now = [x[samples, :, place][:, :, None] for x in (query, key, value)]
+            found, cache = self.advance(now, cache, 0, 1, {}, places=place)
+            begun = (time - torch.tensor(lags) >= 0) & (time - torch.tensor(lags) < n)
+            rows = samples[begun]
+            output[rows, :, place[rows]] = found[rows, :, 0].to(output.dtype)
+        return output
+
     def works_in_place(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the second step hands on the very object that it was given."""
         before = after = self.start(tensors, tensors[0].shape[-2])
@@ -265,6 +304,19 @@ def _mask_rows(mask: Tensor, n: int, start: int, stop: int) -> Tensor:
     mask = mask[..., :stop]
     whole = mask.ndim > 1 and mask.shape[-2] == n
     return mask[..., start:stop, :] if whole else mask
+
+
+def _fill(cache: Any) -> Any:
+    """The cache with zeros for NaN."""
+    if isinstance(cache, Tensor):
+        return cache.nan_to_num(0.0) if cache.is_floating_point() else cache
+    if isinstance(cache, dict):
+        return {name: _fill(each) for name, each in cache.items()}
+    if isinstance(cache, tuple | list):
+        return type(cache)([_fill(each) for each in cache])
+    for name, each in list(getattr(cache, "__dict__", {}).items()):
+        setattr(cache, name, _fill(each) if isinstance(each, Tensor) else each)
+    return cache
 
 
 def _is_pair(cache: object) -> bool:

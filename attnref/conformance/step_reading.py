@@ -57,6 +57,11 @@ class StepReading(Reading):
             call=LAYOUTS[layout].call,
             shares=self.shares,
             counting=self.counting,
+            along={
+                name: draw.axes.index("n")
+                for name, draw in about.extras.items()
+                if "n" in draw.axes
+            },
         )
         found = Reading.apply(replace(self, layout="bhnd", shares=False), about.stepping(step))
         supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])

@@ -55,8 +55,9 @@ class Subject:
 
     What it has of its own, beside the usual formula, is its ``formula``. What is no softmax
     attention is compared with a ``reference`` in float64, such as one made of the function
-    ``beside`` it, up to a relative ``bound`` if there is one, or if its formula is not known at all
-    it is ``other``, which says what it is, and is compared with itself alone.
+    ``beside`` it, up to a relative ``bound`` if there is one. Where no formula is known it is
+    ``other``, which says what it is, and is compared with itself alone. A layer that is judged as a
+    whole is not taken ``apart``, and has so many ``heads``, if it says so.
     """
 
     function: Callable[..., Any]
@@ -87,6 +88,7 @@ class Subject:
     formula: Formula = PLAIN
     other: Text | None = None
     apart: bool = True
+    heads: int = 0
 
     @property
     def positional(self) -> bool:
@@ -242,7 +244,8 @@ def _drawn(signature: inspect.Signature, said: Mapping[str, str], name: str) -> 
     found = {}
     known = {*OPTIONS, *(synonym for synonyms in SYNONYMS.values() for synonym in synonyms)}
     for each, parameter in list(signature.parameters.items())[3:]:
-        draw = draw_of(each) if each not in known else None
+        needed = parameter.default is parameter.empty
+        draw = draw_of(each) if needed or each not in known else None
         if draw is not None and parameter.default in (None, parameter.empty):
             found[each] = draw
     for each, how in said.items():

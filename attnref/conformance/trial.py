@@ -1,8 +1,9 @@
 """The function under test, called and compared; what a property talks to."""
 
+import contextlib
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -55,6 +56,10 @@ UNCLEAR = Text(
     en="Not tested: its answers do not show which constants it has, for heads and width {shape}.",
     pt="Não testado: as respostas não mostram que constantes ela tem, com cabeças e largura "
     "{shape}.",
+)
+BESIDE_RAISED = Text(
+    en="Not tested: the function beside it raised {error}.",
+    pt="Não testado: a função ao lado dela lançou {error}.",
 )
 APART = Text(
     en="Not tested: query, key and value cannot be given apart to this layer.",
@@ -130,6 +135,7 @@ class Trial:
         self.device = device
         self.last: Call | None = None
         self._measured: dict[int, Tensor] = {}
+        self._biases: dict[tuple[int, int], Tensor] = {}
         self._recurrences: dict[tuple[int, int], Recurrence] = {}
 
     def offers(self, *options: str) -> bool:
@@ -171,7 +177,10 @@ class Trial:
         Raises:
             Raised: what the function raised.
         """
+        given = {self.subject.names.get(name, name) for name in options}
         for name, extra in self.subject_extras(query, key).items():
+            if name in given:
+                continue
             options.setdefault(name, self.cast(extra) if isinstance(extra, Tensor) else extra)
         arguments = {"query": query, "key": key, "value": value, **options}
         self.last = Call(arguments, None)
@@ -332,7 +341,7 @@ class Trial:
         return torch.cat(found, -1)[..., :m]
 
     def visible_pairs(self, case: Case) -> Tensor:
-        """What each query sees without a mask, ``(n, m)``: all, its past, or what its window has."""
+        """What each query sees without a mask, ``(n, m)``: all, its past, or its window."""
         n, m = case.query.shape[-2], case.key.shape[-2]
         window = self.subject.formula.window
         seen = torch.ones(n, m, dtype=torch.bool) if window is None else window.seen(n, m)
@@ -383,13 +392,13 @@ class Trial:
         setting: dict[str, Any],
         rows: Tensor | None,
     ) -> Truth:
-        """What the reference returns in float64, and what it errs in the dtype, or rounding does."""
+        """What the reference returns in float64, and what rounding may do to that."""
         inputs = [self.to_double(x) for x in (query, key, value)]
         given = self._reference_options(*inputs[:2], setting)
         assert self.subject.reference is not None
-        with torch.no_grad():
+        with torch.no_grad(), self._not_its_own():
             output = self.reference(query)(*inputs, **given)
-        terms = query.shape[-2] + query.shape[-1] + value.shape[-1]
+        terms = query.shape[-2] + sum(key.shape[-2:]) + value.shape[-1]
         unit = torch.finfo(self.dtype).eps / 2
         sums = min(unit, torch.finfo(torch.float32).eps / 2)
         largest = output.abs().nan_to_num(0.0).amax() if output.numel() else 0.0
@@ -398,6 +407,15 @@ class Trial:
             allowance = allowance + _MEASURED * largest
         told = slice(None) if rows is None else rows
         return Truth(output[..., told, :], output.new_zeros(()), allowance[..., told, :])
+
+    @contextlib.contextmanager
+    def _not_its_own(self) -> Iterator[None]:
+        """What the reference raises is no fault of the function, which is not asked then."""
+        try:
+            yield
+        except Raised as raised:
+            error = f"{type(raised.error).__name__}: {raised.error}"
+            raise Stopped(Finding(Verdict.NOT_ASKED, BESIDE_RAISED, {"error": error})) from None
 
     def reference(self, query: Tensor) -> Callable[..., Tensor]:
         """The reference; constants of each head are measured, for so many and so wide ones."""
@@ -445,7 +463,8 @@ class Trial:
             extras = self.subject_extras(query, key)
             given = {
                 name: self.to_double(each) if isinstance(each, Tensor) else each
-                for name, each in extras.items()
+                for name, each in (extras | given).items()
+                if name in extras
             }
         return given
 
@@ -499,7 +518,7 @@ class Trial:
         leaves = [self.to_double(x).requires_grad_() for x in (case.query, case.key, case.value)]
         given = self._reference_options(leaves[0], leaves[1], setting)
         assert self.subject.reference is not None
-        with torch.enable_grad():
+        with torch.enable_grad(), self._not_its_own():
             output = self.reference(case.query)(*leaves, **given)
             found = torch.autograd.grad(output, leaves, self.to_double(grad_output))
         unit = torch.finfo(self.dtype).eps / 2
@@ -531,7 +550,23 @@ class Trial:
                 setting[name] = own
         if self.subject.formula.sink:
             setting["sink"] = self._sinks(query.shape[-3], query.shape[-1])
+        if self.subject.formula.biased and query.shape[-2] == key.shape[-2]:
+            setting["bias"] = self._bias(query.shape[-3], *query.shape[-2:])
         return Question(query, key, value, Setting(**setting), self.device)
+
+    def _bias(self, heads: int, n: int, width: int) -> Tensor:
+        """What is added to the scores by position, ``(h, n, n)``: what queries of zeros see."""
+        if (heads, n) not in self._biases:
+            zeros = torch.zeros(1, heads, n, width, dtype=torch.float64)
+            shown, trial = self.last, Trial(self.subject, torch.float64, self.device)
+            try:
+                weights = trial.weights(zeros, zeros)[0]
+            except Raised:
+                weights = self.weights(zeros, zeros)[0]
+            self.last = shown
+            seen = weights > 0
+            self._biases[heads, n] = weights.masked_fill(~seen, 1.0).log()
+        return self._biases[heads, n]
 
     def _sinks(self, heads: int, width: int) -> Tensor:
         """What joins the sum of each head's exponentials: the weight of one key of score 0 says."""

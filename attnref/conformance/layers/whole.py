@@ -182,6 +182,7 @@ def whole_subject(
         same_along=(-2,) if hiding and hiding.form in _OF_KEYS else (),
         other=why,
         apart=False,
+        heads=_heads(layer),
         tensors=entry.tensors,
     )
 
@@ -257,10 +258,15 @@ def _widths(layer: nn.Module) -> list[int]:
 
 
 def _head_width(layer: nn.Module, width: int) -> int:
-    numbers = {name: getattr(layer, name, None) for name in (*HEAD_WIDTHS, *HEADS)}
+    numbers = {name: getattr(layer, name, None) for name in HEAD_WIDTHS}
     said = next((numbers[name] for name in HEAD_WIDTHS if isinstance(numbers[name], int)), None)
-    heads = next((numbers[name] for name in HEADS if isinstance(numbers[name], int)), 1)
-    return said or width // (heads or 1)
+    return said or width // (_heads(layer) or 1)
+
+
+def _heads(layer: nn.Module) -> int:
+    """As many as it says, 0 where it does not."""
+    numbers = (getattr(layer, name, None) for name in HEADS)
+    return next((number for number in numbers if isinstance(number, int)), 0)
 
 
 def _find_sequence(output: Any) -> Any:

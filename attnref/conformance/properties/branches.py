@@ -58,7 +58,16 @@ BLINDLY = Text(
 
 # What a parameter that is True or False by default only switches, by the words in its name.
 _RETURNS = ("output_", "return_", "need_", "with_", "average_attn", "use_cache")
-_COMPUTES = ("deterministic", "use_flash", "use_sdpa", "fast", "memory_efficient", "fused")
+_COMPUTES = (
+    "deterministic",
+    "use_",
+    "flash",
+    "sdpa",
+    "fast",
+    "memory_efficient",
+    "fused",
+    "absorb",
+)
 
 
 def _switches(trial: Trial) -> dict[str, bool]:

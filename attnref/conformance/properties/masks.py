@@ -22,6 +22,10 @@ IGNORED = Text(
     en="attn_mask is accepted but ignored: the output is the one without a mask.",
     pt="attn_mask é aceito mas ignorado: a saída é a mesma de quando não há máscara.",
 )
+CAUSAL_INSTEAD = Text(
+    en="attn_mask is discarded, and a causal mask put in its place.",
+    pt="attn_mask é descartado, e uma máscara causal ocupa seu lugar.",
+)
 ADDED_BOOL = Text(
     en="It adds the bools to the scores as 0 and 1. Forbid with "
     "scores.masked_fill(~attn_mask, -inf).",
@@ -59,6 +63,12 @@ SEEN_THROUGH = Text(
 HIDDEN_TOO = Text(
     en="Position {j} may be seen by position {i}, and does not move its output.",
     pt="A posição {j} pode ser vista pela posição {i}, e não muda a saída dela.",
+)
+QUERIES = Text(
+    en="It hides queries, not keys: the mask lies along the axis of the queries, as (b, 1, n, 1). "
+    "Give it the axes (b, 1, 1, m).",
+    pt="Ela esconde consultas, e não chaves: a máscara está no eixo das consultas, como (b, 1, n, "
+    "1). Dê-lhe os eixos (b, 1, 1, m).",
 )
 AS_BOOL = Text(
     en="It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
@@ -164,17 +174,27 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     ways = {IGNORED: own, INVERTED: own * ~mask, ADDED_BOOL: own * mask.double().exp()}
     if mask.shape[-2] == mask.shape[-1]:
         ways[TRANSPOSED] = own * mask.mT
+        ways[CAUSAL_INSTEAD] = own.tril()
     weights = trial.weights(case.query, case.key, attn_mask=mask)
     if bool(_is_close(weights, own * mask)):
         return found.reword(AFTER)
     for text, way in ways.items():
         if _is_close(weights, way / way.sum(-1, keepdim=True)):
             return found.reword(text)
+    if -2 in trial.subject.same_along and _hides_queries(mask, weights, own):
+        return found.reword(QUERIES)
     leaks = weights.masked_fill(mask, 0.0).abs()
     if bool((leaks > 0).any()):
         place = torch.unravel_index(leaks.argmax(), leaks.shape)
         return found.reword(LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
     return found
+
+
+def _hides_queries(mask: Tensor, weights: Tensor, own: Tensor) -> bool:
+    """Whether the queries that are not hidden as keys see all keys, and the others do not."""
+    kept = mask[..., :1, :].mT.expand_as(weights)  # of the queries
+    near = (weights - own).abs() <= 1e-2 * own.abs() + 1e-4
+    return bool((near | ~kept).all()) and not bool(near.all())
 
 
 def _hides_positions(trial: Trial, case: Case) -> Finding | None:

@@ -124,7 +124,11 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
             text = NEITHER
             if _averages(trial, case):
                 text = _cause(found, option, shares, value, output)
-            said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe_failure
+            said = (
+                trial.failure
+                if option is None or text in (NEITHER, OTHER)
+                else trial.unsafe_failure
+            )
             return said(text, shares @ value, score=score, option=option, **found.values())
     if trial.dtype == torch.float16:
         return None  # a product of 61504 is about the most that it holds
@@ -205,20 +209,21 @@ def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, outpu
 def large_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
     value = trial.to_double(case.value)
-    pair = torch.arange(n) < min(2, n)
-    # Two keys of one large score, the others of its opposite: the mean of the two values.
-    query = first_component(case.query, _LOW)
-    key = first_component(case.key, torch.where(pair, _LOW, -_LOW))
-    expected = trial.shares(case, pair) @ value
-    output = trial.call(query, key, case.value)
     score = _LOW * _LOW * d_k**-0.5
-    found = miss(output, expected, budget.mean_error(value, trial.dtype, score))
-    if found is not None:
-        text = NEITHER
-        if _averages(trial, case):
-            text = OTHER if math.isfinite(found.got) and found.got else OVERFLOW
-        said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe_failure
-        return said(text, expected, score=score, **found.values())
+    query = first_component(case.query, _LOW)
+    for pair in (torch.arange(n) < min(2, n), torch.arange(n) >= n - 2):
+        # Two keys of one large score, the others of its opposite: the mean of the two values.
+        key = first_component(case.key, torch.where(pair, _LOW, -_LOW))
+        seen = trial.shares(case, pair)
+        rows = seen.any(-1, keepdim=True)  # the others see what is below alone
+        expected = torch.where(rows, seen @ value, 0.0)
+        output = torch.where(rows, trial.call(query, key, case.value), 0.0)
+        found = miss(output, expected, budget.mean_error(value, trial.dtype, score))
+        if found is not None:
+            text = NEITHER
+            if _averages(trial, case):
+                text = OTHER if math.isfinite(found.got) and found.got else OVERFLOW
+            return trial.failure(text, expected, score=score, **found.values())
     return _check_clamping(trial, case)
 
 

@@ -27,6 +27,10 @@ BEHAVES_UNNAMED = Text(
     pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}, mas deveria ser 1/sqrt(d_k) = "
     "{right:.3g}.",
 )
+STATED = Text(
+    en="With d_k = {d_k} it behaves as a factor of {factor:.3g}, stated is {right:.3g}.",
+    pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}, mas o declarado é {right:.3g}.",
+)
 FIXED = Text(
     en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (tested with "
     "{widths}), though scale=None stands for 1/sqrt(d_k). If the heads have another width than "
@@ -169,7 +173,7 @@ def centre(x: Tensor, seen: Tensor) -> Tensor:
 def scale(trial: Trial, case: Case) -> Finding | None:
     factor = trial.subject.formula.factor
     usual = _check_default(trial, case)
-    if factor is not None and usual is None:
+    if factor is not None and factor.stated is None and usual is None:
         text = OWN_FIXED if factor.fixed else OWN_MULTIPLE
         usual = Finding(Verdict.NOT_CLAIMED, text, {"factor": factor.number})
     asked = _check_given(trial, case) if trial.offers("scale") else None
@@ -227,12 +231,15 @@ def _check_default(trial: Trial, case: Case) -> Finding | None:
     failure = trial.failure(BEHAVES, expected.output)
     wide, narrow = trial.fit(WIDE), trial.fit(NARROW)
     fit = effective_scale(trial, Case.draw(wide, case.seed))
-    right = wide.d_k**-0.5
+    right = trial.usual_scale(wide.d_k)
     values: dict[str, Any] = {"factor": fit.factor, "right": right, "d_k": wide.d_k}
     if not fit.good:
         return failure.reword(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
         return None  # something else is wrong
+    stated = trial.subject.formula.factor
+    if stated is not None and stated.stated is not None:
+        return failure.reword(STATED, **values)
     other = effective_scale(trial, Case.draw(narrow, case.seed))
     same = wide != narrow and other.good and _is_close(other.factor, fit.factor)
     others = named_factors(narrow)

@@ -1,6 +1,7 @@
 """What a decoding step with a cache must do beside attention; asked of nothing else."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.causal import seen_keys
 from attnref.conformance.property import rule
+from attnref.conformance.step import COUNTING, StepSubject
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -135,6 +137,18 @@ GRADIENT = Text(
     "{expected:.6g} (erro permitido {allowed:.1e}).",
 )
 
+TOGETHER = Text(
+    en="It is not told where each sample is, so that all are at the same position.",
+    pt="Não se diz a ela onde cada amostra está, e todas estão na mesma posição.",
+)
+APART = Text(
+    en="Where one sample of the batch is {lag} positions behind another, the output of sample "
+    "{sample} at {index} is {got:.6g}, expected {expected:.6g}: all are taken to be where one of "
+    "them is.",
+    pt="Quando uma amostra do lote está {lag} posições atrás de outra, a saída da amostra {sample} "
+    "em {index} é {got:.6g}, mas deveria ser {expected:.6g}: todas são tomadas como na posição de "
+    "uma.",
+)
 _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
 _CLOSE = 1e-2  # two ways to be wrong that are this close need no telling apart
 _PAGE = "foundations/kv-cache"
@@ -152,12 +166,24 @@ _PAGE = "foundations/kv-cache"
     asked_of=("step",),
 )
 def pieces(trial: Trial, case: Case) -> Finding | None:
+    found = _check_cuts(trial, case, _cuts(case.query.shape[-2]))
+    window = trial.subject.formula.window
+    if found is not None or window is None or window.back > _LONG:
+        return found
+    n = window.back + window.first + 5  # where each piece has lost keys of before
+    long = trial.draw(replace(trial.fit(Sizes(batch=1, heads=1)), n=n), case.seed)
+    return _check_cuts(trial, long, [(n,), (n - 4, 4), (n - 3, *(1,) * 3), (3, n - 3)])
+
+
+_LONG = 256  # the widest window whose border is crossed by pieces
+
+
+def _check_cuts(trial: Trial, case: Case, cuts: Sequence[tuple[int, ...]]) -> Finding | None:
     inputs = (case.query, case.key, case.value)
-    n = case.query.shape[-2]
     expected = trial.call(*inputs)
     allowed = 2 * trial.tolerance(*inputs)
     refused: Finding | None = None
-    for cut in _cuts(n):
+    for cut in cuts:
         try:
             output = trial.call(*inputs, pieces=cut)
         except Raised as raised:
@@ -431,3 +457,32 @@ def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
         output = weights.where(own, 0.0) @ value + weights.where(~own, 0.0) @ value.detach()
         found = torch.autograd.grad(output, tensors, trial.to_double(upstream))
     return dict(zip(("query", "key", "value"), found, strict=True))
+
+
+@rule(
+    statement=Text(
+        en="Samples of one batch may be at different positions, and each sees its own past.",
+        pt="As amostras de um lote podem estar em posições diferentes, e cada uma vê seu passado.",
+    ),
+    formula=r"o_{b, t} = \sum_{j \le t} p_{b, tj} v_{bj}, \quad t = t_b",
+    page=_PAGE,
+    asked_of=("step",),
+    may_refuse=True,
+    may_crash=True,
+    follows=("shape", "determinism", "past_kept", "sequences_apart", "row_sums"),
+)
+def samples_apart(trial: Trial, case: Case) -> Finding | None:
+    assert isinstance(trial.subject, StepSubject)
+    step = trial.subject.step
+    if step.counting is None or COUNTING[step.counting].apart(torch.zeros(1, 1)) is None:
+        return Finding(Verdict.NOT_CLAIMED, TOGETHER)
+    inputs = [trial.cast(x) for x in (case.query, case.key, case.value)]
+    expected = trial.call(case.query, case.key, case.value)
+    lags = [2 * (sample % 2) for sample in range(case.query.shape[0])]
+    with torch.no_grad():
+        output = step.decode_apart(*inputs, lags=lags).double().cpu()
+    allowed = 2 * trial.tolerance(case.query, case.key, case.value)
+    found = miss(output, expected, allowed)
+    return found and trial.failure(
+        APART, expected, sample=found.place[0], lag=max(lags), **found.values()
+    )

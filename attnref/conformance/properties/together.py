@@ -39,6 +39,14 @@ BLIND = Text(
     pt="Num lote preenchido à esquerda, com is_causal, a consulta {i} não pode olhar para nada e "
     "recebe {got:.4g} em {index}. Ela deve receber zeros.",
 )
+TWICE = Text(
+    en="In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
+    "{got:.4g} at {index}: each mask adds a number of its own, so that a key hidden by one of them "
+    "wins over one that both hide. Combine the masks first, and forbid with -inf.",
+    pt="Num lote preenchido à esquerda, com is_causal, a consulta {i} não pode olhar para nada e "
+    "recebe {got:.4g} em {index}: cada máscara soma um número próprio, e a chave que só uma "
+    "esconde vence a que as duas escondem. Combine as máscaras antes, e proíba com -inf.",
+)
 PADDED = Text(
     en="In a batch padded on the left, with is_causal, the output at {index} is {got:.6g}, "
     "expected {expected:.6g}.",
@@ -220,6 +228,16 @@ def _padded_left(trial: Trial, case: Case) -> Finding | None:
     if not len(lost):
         return None
     place = lost[0].tolist()
+    scores = trial.to_double(case.query) @ trial.to_double(case.key).mT
+    scores = scores * trial.usual_scale(case.query.shape[-1])
+    once = mask ^ torch.ones(m, m, dtype=torch.bool).tril()  # what one of the two hides
+    weights = scores.masked_fill(~once, -torch.inf).softmax(-1).nan_to_num(0.0)
+    twice = weights @ trial.to_double(case.value)
+    rows = blind & once.any(-1, keepdim=True)
+    if bool(((output - twice).abs() <= 1e-2)[rows].all()) and not mask.all():
+        return trial.failure(
+            TWICE, right.output, i=place[-2], index=place, got=float(output[tuple(place)])
+        )
     return trial.unsafe_failure(
         BLIND, right.output, i=place[-2], index=place, got=float(output[tuple(place)])
     )

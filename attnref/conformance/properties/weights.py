@@ -1,5 +1,6 @@
 """Each output is an average of the values, with the weights of a softmax."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from attnref.conformance.comparison import distinguish, miss
 from attnref.conformance.explanations import explain
 from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.recurrence import Recurrence
+from attnref.conformance.step import StepSubject
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
@@ -27,6 +29,22 @@ NOT_FINITE = Text(
     pt="Para números finitos, a saída em {index} é {got:.4g}, sejam quais forem os valores: não há "
     "pesos que somem 1. Procure 0/0 (uma soma igual a 0, uma linha sem chaves), inf - inf e "
     "memória em que ninguém escreveu.",
+)
+SLOTS = Text(
+    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1: "
+    "the rest goes to keys of zeros, {first} at the first query and {last} at the last, such as "
+    "empty slots of a cache or padding. Mask them, or cut them off.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}, mas deveriam somar 1: o resto vai "
+    "para chaves nulas, {first} na primeira consulta e {last} na última, como posições vazias de "
+    "um cache ou preenchimento. Mascare-as, ou corte-as.",
+)
+UNWRITTEN = Text(
+    en="The output at {index} is {got:.4g}, and with zeros in place of NaN in the slots of the "
+    "cache that nobody has written it is a number: a weight of 0 times NaN is NaN. Cut the slots "
+    "off, or fill them, before both products.",
+    pt="A saída em {index} é {got:.4g}, e com zeros em vez de NaN nas posições do cache em que "
+    "ninguém escreveu ela é um número: um peso 0 vezes NaN é NaN. Corte as posições, ou "
+    "preencha-as, antes dos dois produtos.",
 )
 OTHER_AXIS = Text(
     en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
@@ -113,15 +131,44 @@ def row_sums(trial: Trial, case: Case) -> Finding | None:
     if not sums.isfinite().all():
         place = torch.nonzero(~sums.isfinite())[0].tolist()
         got = float(sums[tuple(place)])
-        return trial.failure(NOT_FINITE, expected.output, index=place, got=got)
+        text = UNWRITTEN if _reads_slots(trial, case) else NOT_FINITE
+        return trial.failure(text, expected.output, index=place, got=got)
     least, most, _ = distinguish(float(sums.min()), float(sums.max()), 1.0)
     failure = trial.failure(OTHER_SUM, expected.output, least=least, most=most)
+    slots = _empty_slots(trial, case, sums[..., 0])
+    if slots is not None:
+        trial.call(case.query, case.key, ones)
+        return failure.reword(SLOTS, **failure.values, **slots)
     weights = trial.weights(case.query, case.key)
     for axis, name in AXES.items():
         if weights.shape[axis] > 1 and bool(((weights.sum(axis) - 1).abs() < 1e-2).all()):
             values = {**failure.values, "axis": name}
             return failure.reword(OTHER_AXIS, **values)
     return failure
+
+
+def _empty_slots(trial: Trial, case: Case, sums: Tensor) -> dict[str, object] | None:
+    """How many keys of zeros, whose scores are 0, would take what is missing of the weights."""
+    scores = trial.to_double(case.query) @ trial.to_double(case.key).mT
+    scores = scores * trial.usual_scale(case.query.shape[-1])
+    powers = scores.exp().masked_fill(~trial.visible_pairs(case), 0.0).sum(-1)
+    missing = (powers / sums - powers)[0, 0]
+    whole = missing.round()
+    if not bool(((missing - whole).abs() <= 1e-2 * whole).all() and (whole >= 2).all()):
+        return None
+    return {"first": int(whole[0]), "last": int(whole[-1])}
+
+
+def _reads_slots(trial: Trial, case: Case) -> bool:
+    """Whether a step answers numbers once the cache that it begins with has zeros for NaN."""
+    if not isinstance(trial.subject, StepSubject) or trial.subject.step.factory is None:
+        return False
+    shown = trial.last
+    step = replace(trial.subject.step, filled=True)
+    other = Trial(trial.subject.stepping(step), trial.dtype, trial.device)
+    output = other.call(case.query, case.key, case.value)
+    trial.last = shown
+    return bool(output.isfinite().all())
 
 
 @rule(
