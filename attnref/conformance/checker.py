@@ -22,7 +22,7 @@ from attnref.conformance.report import Report
 from attnref.conformance.result import Result, strip_controls
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
-from attnref.conformance.subject import CheckError, Subject, modules
+from attnref.conformance.subject import CheckError, Subject, modules, place_of
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text, one_of
@@ -37,6 +37,7 @@ LIMIT = 10.0
 _WHOLE = 18  # times the limit, for all properties together
 _READING = 6  # times the limit, for all that is tried, and for what compiles at first
 _SEEDS = 2**63
+Told = Callable[[str, int, int], None]
 
 
 def check(
@@ -133,8 +134,12 @@ def judge(
     device: str = "cpu",
     seed: int = 0,
     limit: float | None = LIMIT,
+    told: Told | None = None,
 ) -> Report:
-    """:func:`check` for a function whose options are known; ``said`` is not recognised again."""
+    """:func:`check` for a function whose options are known; ``said`` is not recognised again.
+
+    What is about to be asked, the how-manieth of how many, is ``told``.
+    """
     rules = rules_of(about)
     check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit, rules=rules)
     check_reading(said)
@@ -152,10 +157,11 @@ def judge(
         def ask(name: str) -> Iterator[Finding | None]:
             return examine(rules[name], trial, seed)
 
+        asked_now = _tell(names, told)
         if limit is not None:
-            findings = list(run_isolated(names, ask, place, limit, whole))
+            findings = list(run_isolated(asked_now, ask, place, limit, whole))
         else:
-            findings = [list(ask(name))[-1] for name in names]
+            findings = [list(ask(name))[-1] for name in asked_now]
     results = [
         Result(rules[name], _conclude(rules[name], finding))
         for name, finding in zip(names, findings, strict=True)
@@ -169,7 +175,17 @@ def judge(
         _sort_results(results),
         trial.subject.overlooked,
         (*lines(about.function), *reading.lines(), *trial.subject.lines()),
+        tuple(trial.subject.default_parameters()),
+        place_of(about.function),
     )
+
+
+def _tell(names: Sequence[str], told: Told | None) -> Iterator[str]:
+    """The names, each when its turn comes."""
+    for number, name in enumerate(names):
+        if told is not None:
+            told(name, number, len(names))
+        yield name
 
 
 def _read_or_whole(

@@ -24,7 +24,11 @@ _LOADING = 6  # times the limit of a property: large libraries take long to impo
 
 
 def judge_named(
-    target: str, find: Callable[[], Subject], judge: Callable[[Subject], T], limit: float
+    target: str,
+    find: Callable[[], Subject],
+    judge: Callable[..., T],
+    limit: float,
+    told: Callable[..., None] | None = None,
 ) -> T:
     """What ``judge`` says of the function that ``find`` loads, a report mostly.
 
@@ -33,6 +37,7 @@ def judge_named(
         find: loads it, in six times ``limit`` seconds; prints go to the error stream.
         judge: asks it.
         limit: seconds for a property.
+        told: what ``judge`` calls in between, if anything.
 
     Raises:
         CheckError: of both, and when the process hangs or ends before the report.
@@ -41,12 +46,13 @@ def judge_named(
     Where there is no fork it is all done in this process, and nothing stops it.
     """
     if sys.platform != "linux":
-        return judge(find())
-    process = Process(functools.partial(_host, find, judge), daemon=False)
+        return judge(find(), told=told) if told else judge(find())
+    process = Process(functools.partial(_host, find, judge, telling=bool(told)), daemon=False)
     loading = _LOADING * limit
+    kind = ""
     try:
-        for seconds in (loading, None):  # to load it, and to ask
-            if not process.connection.poll(seconds):
+        while kind != "report":
+            if not process.connection.poll(None if kind else loading):
                 raise CheckError(
                     en=f"function: {target} did not load within {loading:g} s. Fix it, so that it "
                     "can be imported by itself, or give it more --limit.",
@@ -58,6 +64,8 @@ def judge_named(
                 raise CheckError(*said)
             if kind == "broken":
                 raise RuntimeError(said)
+            if kind == "told" and told is not None:
+                told(*said)
         report: T = pickle.loads(said)
         return report
     except EOFError:
@@ -73,7 +81,11 @@ def judge_named(
 
 
 def _host(
-    find: Callable[[], Subject], judge: Callable[[Subject], object], connection: Connection
+    find: Callable[[], Subject],
+    judge: Callable[..., object],
+    connection: Connection,
+    *,
+    telling: bool = False,
 ) -> None:
     """What the process does: it loads the function, and says so; then it hands over the report."""
     sys.argv = sys.argv[:1]  # for a script that reads its arguments
@@ -84,7 +96,8 @@ def _host(
         about = find()
         connection.send(("loaded", None))
         # In bytes of its own: torch would send the tensors in it through files that go with it.
-        connection.send(("report", pickle.dumps(judge(about))))
+        tell = {"told": lambda *said: connection.send(("told", said))} if telling else {}
+        connection.send(("report", pickle.dumps(judge(about, **tell))))
     except CheckError as error:
         connection.send(("refused", (error.en, error.pt)))
     except RuntimeError as error:  # of a property, with all there is to say

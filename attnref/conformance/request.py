@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnref.conformance.checker import LIMIT, check_settings, judge, select
+from attnref.conformance.checker import LIMIT, Told, check_settings, judge, select
 from attnref.conformance.layers import make_subject
 from attnref.conformance.loading import load
 from attnref.conformance.naming import judge_named
@@ -109,8 +109,10 @@ class Request:
             load(self.function), self.supports, self.function, self.names, self.given
         )
 
-    def report(self) -> Report:
+    def report(self, told: Told | None = None) -> Report:
         """What is found, beside what was expected, in a process of its own where there is a fork.
+
+        What is about to be asked is ``told``.
 
         Raises:
             CheckError: when it cannot be loaded or asked.
@@ -125,7 +127,7 @@ class Request:
             seed=self.seed,
             limit=self.limit,
         )
-        return self.expecting(judge_named(self.function, self.find, ask, self.limit))
+        return self.expecting(judge_named(self.function, self.find, ask, self.limit, told))
 
     def expecting(self, report: Report) -> Report:
         """The same report, beside what was expected of what is asked."""
