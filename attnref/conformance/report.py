@@ -62,9 +62,11 @@ FOLLOWING = Text(en="May follow from it: {names}.", pt="Pode vir daí: {names}."
 HELD = Text(en="{held} of {all} properties hold", pt="{held} de {all} propriedades valem")
 NOT_TESTED = Text(en="{count} not tested: {why}", pt="{count} sem teste: {why}")
 LACKING = Text(en="it takes no {options} ({count})", pt="ela não recebe {options} ({count})")
+UNTESTED = Text(en="Not tested: ", pt="Não testado: ")  # said once of all
 DEFAULTS = Text(en="left at their defaults: {names}", pt="deixados no valor padrão: {names}")
 
 WIDTH = 100  # of what is wrapped; a program is not
+_MANY = 8  # properties of which it suffices to say how many they are
 _STYLES = {
     Verdict.PASS: "green",
     Verdict.WRONG: "red",
@@ -266,9 +268,13 @@ class Report:
         alike: dict[str, list[str]] = {}
         for each in untested:
             if each.finding.text != MISSING:
-                reason = textwrap.shorten(each.diagnosis(lang), WIDTH, placeholder=" …")
+                reason = each.diagnosis(lang).removeprefix(UNTESTED.say(lang))
+                reason = textwrap.shorten(reason, WIDTH, placeholder=" …")
                 alike.setdefault(reason.rstrip("."), []).append(each.property)
-        why += [f"{', '.join(names)}: {reason}" for reason, names in alike.items()]
+        why += [
+            f"{', '.join(names)}: {reason}" if len(names) < _MANY else f"{reason} ({len(names)})"
+            for reason, names in alike.items()
+        ]
         held = sum(each.verdict is Verdict.PASS for each in self.results)
         said = [HELD.say(lang, {"held": held, "all": len(self.results)})]
         about = {"count": len(untested), "why": "; ".join(why)}
