@@ -23,7 +23,7 @@ from attnref.conformance.settings import DTYPES, LIMIT, Settings
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
 from attnref.conformance.step_signature import step_subject
-from attnref.conformance.subject import CheckError, Subject, modules
+from attnref.conformance.subject import CheckError, Subject, modules, place_of
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -35,6 +35,7 @@ _SHAPE = "(2, 3, 7, 8)"
 _STEP_SHAPE = "(2, 3, 1, 8)"
 _WHOLE = 18  # times the limit, for all properties together
 _READING = 6  # times the limit, for all that is tried, and for what compiles at first
+Told = Callable[[str, int, int], None]
 
 
 def check(
@@ -154,8 +155,11 @@ def judge(
     about: Subject,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
     said: Reading | None = None,
+    told: Told | None = None,
 ) -> Report:
     """:func:`check` for a function whose options are known; ``said`` is how it is read, if known.
+
+    What is about to be asked, the how-manieth of how many, is ``told``.
 
     The functions that ``settings`` may name are loaded.
     """
@@ -171,10 +175,11 @@ def judge(
         def ask(name: str) -> Iterator[Finding | None]:
             return examine(rules[name], trial, seed)
 
+        asked_now = _tell(names, told)
         if limit is not None:
-            findings = list(run_isolated(names, ask, place, limit, whole))
+            findings = list(run_isolated(asked_now, ask, place, limit, whole))
         else:
-            findings = [list(ask(name))[-1] for name in names]
+            findings = [list(ask(name))[-1] for name in asked_now]
     results = [
         Result(
             rules[name],
@@ -192,7 +197,17 @@ def judge(
         _sort_results(results),
         trial.subject.overlooked,
         (*lines(about.function), *reading.lines(), *trial.subject.lines()),
+        tuple(trial.subject.default_parameters()),
+        place_of(about.function),
     )
+
+
+def _tell(names: Sequence[str], told: Told | None) -> Iterator[str]:
+    """The names, each when its turn comes."""
+    for number, name in enumerate(names):
+        if told is not None:
+            told(name, number, len(names))
+        yield name
 
 
 def _read_or_whole(

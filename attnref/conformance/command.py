@@ -4,21 +4,23 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text as Line
 
 from attnref.conformance import reports
+from attnref.conformance.checker import Told
 from attnref.conformance.project import NAME, Project, project
-from attnref.conformance.report import Report, dump_json
+from attnref.conformance.report import WIDTH, Report, dump_json
 from attnref.conformance.reports import Answer, Refused
 from attnref.conformance.request import Request
 from attnref.conformance.settings import SETTINGS, parse
 from attnref.conformance.subject import CheckError
-from attnref.conformance.table import tables
 from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
 
 BROKEN = Text(
@@ -27,7 +29,7 @@ BROKEN = Text(
     pt="{error}\nIsto não é um veredito: o verificador não pôde continuar. Uma função que altera "
     "o PyTorch globalmente, o dispositivo padrão ou os tensores, pode causar isso.",
 )
-FORMATS = ("text", "json", "junit")
+FORMATS = ("text", "json", "junit", "github")
 
 
 def _add_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -94,6 +96,17 @@ def check(
             )
         ),
     ] = FORMATS[0],
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help=choose_help(
+                en="List all properties, those that hold too.",
+                pt="Lista todas as propriedades, também as que valem.",
+            ),
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -130,14 +143,17 @@ def check(
         said = parse(options)
         found = _project(function, said)
         answers = []
+        printed = format == "text" and output is None
         for request in found.requests:
-            answers.append(answer := _answer(request.with_options(said), found.folder))
+            with _progress(request.function, shown=printed and sys.stderr.isatty()) as told:
+                asked = request.with_options(said)
+                answers.append(answer := _answer(asked, found.folder, told))
             if isinstance(answer.report, Refused):
                 about = f"{request.function}: " if function is None else ""
                 error = answer.report.error.say(lang)
                 print(f"attnref check: {about}{error}", file=sys.stderr)
-            elif format == "text" and output is None:
-                _show(answer.report, lang, last=len(found.requests) == 1)
+            elif printed:
+                _show(answer.report, lang, verbose=verbose, last=len(found.requests) == 1)
         if function is not None and isinstance(answers[0].report, Refused):
             raise typer.Exit(2)
         if format == "junit":
@@ -145,8 +161,9 @@ def check(
         elif format == "json":
             one = dump_json(answers[0].report.record())
             _write(reports.to_json(answers) if function is None else one, output)
-        elif output is not None:
-            _write(reports.text(answers, lang), output)
+        elif format == "github" or output is not None:
+            notes = reports.to_github(answers, lang) if format == "github" else ()
+            _write("\n".join([*notes, reports.text(answers, lang, verbose=verbose)]), output)
         elif len(answers) > 1:
             typer.echo(reports.summary(answers, lang))
     except CheckError as error:
@@ -169,21 +186,44 @@ def _project(function: str | None, said: Mapping[str, object]) -> Project:
     return project(function)
 
 
-def _answer(request: Request, folder: Path) -> Answer:
+def _answer(request: Request, folder: Path, told: Told | None) -> Answer:
     try:
         with contextlib.chdir(folder):
-            return Answer(request.report(), request.settings.strict)
+            return Answer(request.report(told), request.settings.strict)
     except CheckError as error:
         return Answer(Refused(request.function, Text(error.en, error.pt)))
     except RuntimeError as error:
         return Answer(Refused(request.function, BROKEN.fill({"error": error})))
 
 
-def _show(report: Report, lang: str, *, last: bool) -> None:
-    """As a table, and a blank line below it where there is more."""
-    console = Console(width=None if sys.stdout.isatty() else 100)
-    for part in tables(report, lang):
-        console.print(part)
+@contextlib.contextmanager
+def _progress(function: str, *, shown: bool) -> Iterator[Told | None]:
+    """A line that says what is being asked; without a thread, which a fork would lose."""
+    if not shown:
+        yield None
+        return
+    bar = Progress(
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
+        console=Console(stderr=True),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with bar:
+        task = bar.add_task(function, total=None)
+        bar.refresh()
+        yield lambda name, number, count: bar.update(
+            task, description=name, completed=number, total=count, refresh=True
+        )
+
+
+def _show(report: Report, lang: str, *, verbose: bool, last: bool) -> None:
+    """In colours on a terminal, and a blank line below it where there is more."""
+    console = Console()
+    width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    for line in report.lines(lang, verbose=verbose, width=width):
+        console.print(Line(line.text, line.style), soft_wrap=True)
     if not last:
         console.print()
 

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-_READABLE = 64  # numbers of a tensor that are printed
+READABLE = 64  # numbers of a tensor that are printed
 
 
 class Miss(NamedTuple):
@@ -69,9 +70,16 @@ def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | Non
         return None
     excess = torch.where(bad, error / allowed.clamp(min=1e-300), -1.0)
     excess = excess.nan_to_num(nan=torch.inf)
-    flat = int(excess.flatten().argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), error.shape))
+    index = argmax_index(excess)
     return Miss(index, float(got[index]), float(expected[index]), float(allowed[index]))
+
+
+def argmax_index(tensor: Tensor) -> tuple[int, ...]:
+    """Where the largest number is, the first of them.
+
+    PyTorch's ``unravel_index`` first imports what PyTorch compiles with, for a second or two.
+    """
+    return tuple(map(int, np.unravel_index(int(tensor.argmax()), tensor.shape)))
 
 
 def simplify(value: object) -> object:
@@ -79,6 +87,6 @@ def simplify(value: object) -> object:
     if not isinstance(value, Tensor):
         return value
     kind = str(value.dtype).removeprefix("torch.")
-    if value.numel() > _READABLE or value.is_meta:
+    if value.numel() > READABLE or value.is_meta:
         return f"{kind}, shape {tuple(value.shape)}"
     return value.detach().cpu().tolist()

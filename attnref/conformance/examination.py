@@ -131,7 +131,7 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
 
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
     """What ``prop`` finds for one case. What the function raises is a finding too."""
-    trial.last = None
+    trial.last, trial.seed = None, case.seed
     with warnings.catch_warnings(), _seed(trial.device, case.seed):
         warnings.simplefilter("ignore")
         try:

@@ -20,7 +20,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class Unusable(Exception):
 
 
 def run_isolated(
-    names: Sequence[str],
+    names: Iterable[str],
     ask: Ask,
     device: torch.device,
     limit: float,
@@ -85,8 +85,6 @@ def run_isolated(
     used = device.type == "cuda" and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     if sys.platform != "linux" or used or _jax_has_computed():
         raise Unusable
-    # PyTorch loads this for its first gradient, for seconds: here once, and in no property's time.
-    importlib.import_module("torch.fx.experimental.symbolic_shapes")
     child, hung, end = _Child(ask, device), 0, time.monotonic() + whole
     try:
         for count, name in enumerate(names):
@@ -104,6 +102,8 @@ def run_isolated(
             # that the fork lost. Before that is called a hang, a new process is asked.
             late = time.monotonic() >= end
             if again and _is_hung(finding) and (not hung or hung < count) and not late:
+                # A backward pass of its own may have waited for PyTorch to load this, for seconds.
+                importlib.import_module("torch.fx.experimental.symbolic_shapes")
                 child, left = _Child(ask, device), end - time.monotonic()
                 finding = child.answer(name, min(limit, left))
             if left < limit and _is_hung(finding):

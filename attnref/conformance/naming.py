@@ -25,7 +25,11 @@ _LOADING = 6  # times the limit of a property: large libraries take long to impo
 
 
 def judge_named(
-    target: str, find: Callable[[], F], judge: Callable[[F], T], limit: float | None
+    target: str,
+    find: Callable[[], F],
+    judge: Callable[..., T],
+    limit: float | None,
+    told: Callable[..., None] | None = None,
 ) -> T:
     """What ``judge`` says of the function that ``find`` loads, a report mostly.
 
@@ -34,6 +38,7 @@ def judge_named(
         find: loads it, in six times ``limit`` seconds; prints go to the error stream.
         judge: asks it.
         limit: seconds for a property; None asks in this process.
+        told: what ``judge`` calls in between, if anything.
 
     Raises:
         CheckError: of both, and when the process hangs or ends before the report.
@@ -42,12 +47,13 @@ def judge_named(
     Where there is no fork it is all done in this process, and nothing stops it.
     """
     if limit is None or sys.platform != "linux":
-        return judge(find())
-    process = Process(functools.partial(_host, find, judge), daemon=False)
+        return judge(find(), told=told) if told else judge(find())
+    process = Process(functools.partial(_host, find, judge, telling=bool(told)), daemon=False)
     loading = _LOADING * limit
+    kind = ""
     try:
-        for seconds in (loading, None):  # to load it, and to ask
-            if not process.connection.poll(seconds):
+        while kind != "report":
+            if not process.connection.poll(None if kind else loading):
                 raise CheckError(
                     en=f"function: {target} did not load within {loading:g} s. Fix it, so that it "
                     "can be imported by itself, or give it more --limit.",
@@ -59,6 +65,8 @@ def judge_named(
                 raise CheckError(*said)
             if kind == "broken":
                 raise RuntimeError(said)
+            if kind == "told" and told is not None:
+                told(*said)
         report: T = pickle.loads(said)
         return report
     except EOFError:
@@ -73,7 +81,13 @@ def judge_named(
         process.end()
 
 
-def _host(find: Callable[[], F], judge: Callable[[F], object], connection: Connection) -> None:
+def _host(
+    find: Callable[[], F],
+    judge: Callable[..., object],
+    connection: Connection,
+    *,
+    telling: bool = False,
+) -> None:
     """What the process does: it loads the function, and says so; then it hands over the report."""
     sys.argv = sys.argv[:1]  # for a script that reads its arguments
     sys.dont_write_bytecode = True
@@ -83,7 +97,8 @@ def _host(find: Callable[[], F], judge: Callable[[F], object], connection: Conne
         about = find()
         connection.send(("loaded", None))
         # In bytes of its own: torch would send the tensors in it through files that go with it.
-        connection.send(("report", pickle.dumps(judge(about))))
+        tell = {"told": lambda *said: connection.send(("told", said))} if telling else {}
+        connection.send(("report", pickle.dumps(judge(about, **tell))))
     except CheckError as error:
         connection.send(("refused", (error.en, error.pt)))
     except RuntimeError as error:  # of a property, with all there is to say

@@ -88,7 +88,7 @@ class Item(pytest.Item):
             return super().repr_failure(excinfo, style)
         lang = self.parent.lang
         result = excinfo.value.result
-        return "\n".join([result.line(lang), *result.details(lang)])
+        return "\n".join([result.line(lang), *result.details(lang, self.parent.name)])
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """What the heading of a failure says."""

@@ -203,6 +203,7 @@ class Reading:
             window=window_pair if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
             turned=self.turned,
+            layout=self.layout or about.layout,
             formula=self.formula,
             extras=about.extras if self.drawn else {},
             reference=reference,

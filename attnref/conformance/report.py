@@ -1,13 +1,16 @@
 """The answer: a result for each property, as an object, as text, as JSON and as JUnit XML."""
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from attnref.conformance.examination import NO_SOFTMAX, NOT_MADE, REFUSED
+from attnref.conformance.examination import ERRORS, NO_SOFTMAX, NOT_MADE, REFUSED
 from attnref.conformance.isolation import LATE
 from attnref.conformance.junit import Case, document
 from attnref.conformance.result import WORDS, Result, is_bad
+from attnref.conformance.trial import MISSING
 from attnref.conformance.verdict import Verdict
 from attnref.text import LANGUAGES, Text
 
@@ -20,12 +23,6 @@ UNPROTECTED = Text(
     en="Tested in this very process: nothing would have stopped a call that hangs or crashes.",
     pt="Testada neste mesmo processo: nada teria parado uma chamada que trava ou derruba o "
     "processo.",
-)
-OVERLOOKED = Text(
-    en="No {option} was tested: it takes {parameter}. If they mean the same: --map "
-    "{option}={parameter}",
-    pt="Nenhum {option} foi testado: ela recebe {parameter}. Se significam o mesmo: --map "
-    "{option}={parameter}",
 )
 ALL_RIGHT = Text(en="Right in all that was tested.", pt="Certa em tudo o que se testou.")
 UNSAFE = Text(
@@ -57,14 +54,52 @@ UNFINISHED = Text(
     en="Not everything was tested: it took too long; --limit gives it more time.",
     pt="Nem tudo foi testado: ela demorou demais; --limit lhe dá mais tempo.",
 )
-MORE = Text(en="{count} more", pt="{count} outras")
 DECLINED = Text(
     en="Not accepted: {options}; each call with it raised an error.",
     pt="Não aceito: {options}; cada chamada com ele lançou um erro.",
 )
+FOLLOWING = Text(en="May follow from it: {names}.", pt="Pode vir daí: {names}.")
+HELD = Text(en="{held} of {all} properties hold", pt="{held} de {all} propriedades valem")
+NOT_TESTED = Text(en="{count} not tested: {why}", pt="{count} sem teste: {why}")
+LACKING = Text(en="it takes no {options} ({count})", pt="ela não recebe {options} ({count})")
+UNTESTED = Text(en="Not tested: ", pt="Não testado: ")  # said once of all
+DEFAULTS = Text(en="left at their defaults: {names}", pt="deixados no valor padrão: {names}")
+
+WIDTH = 100  # of what is wrapped; a program is not
+_MANY = 8  # properties of which it suffices to say how many they are
+_STYLES = {
+    Verdict.PASS: "green",
+    Verdict.WRONG: "red",
+    Verdict.UNSAFE: "yellow",
+    Verdict.CONVENTION: "cyan",
+    Verdict.NOT_CLAIMED: "dim",
+    Verdict.NOT_ASKED: "magenta",
+}
 
 
-_MANY = 8  # that share a reason are told in one line
+class Line(NamedTuple):
+    """A line of the report, and how a terminal shows it, in the words of rich."""
+
+    text: str
+    style: str = ""
+
+
+class Fault(NamedTuple):
+    """What is wrong or unsafe in the same words, and what may follow from it."""
+
+    results: tuple[Result, ...]
+    effects: tuple[Result, ...]
+
+    def title(self, lang: str) -> str:
+        """Its verdict and the names of the properties."""
+        first, *others = self.results
+        return ", ".join([first.title(lang), *(each.property for each in others)])
+
+    def said(self, lang: str) -> list[str]:
+        """The diagnosis, and what may follow from it."""
+        names = ", ".join(each.property for each in self.effects)
+        more = [FOLLOWING.say(lang, {"names": names})] if names else []
+        return [self.results[0].line(lang), *more]
 
 
 @dataclass(frozen=True)
@@ -75,7 +110,9 @@ class Report:
 
     ``limit`` is None when the function was asked in the caller's own process. ``overlooked`` are
     options that it takes by another name, it seems, and that were therefore not tested;
-    ``reading`` says what was recognised of it, in words and what fills their places.
+    ``reading`` says what was recognised of it, in words and what fills their places. ``defaults``
+    are parameters that kept their default values, and ``place`` is the file and the line of its
+    definition.
 
     Examples:
         >>> from attnref import conformance, scaled_dot_product_attention
@@ -92,6 +129,8 @@ class Report:
     results: tuple[Result, ...]
     overlooked: Mapping[str, str] = field(default_factory=dict)
     reading: tuple[tuple[Text, Mapping[str, object]], ...] = ()
+    defaults: tuple[str, ...] = ()
+    place: tuple[str, int] | None = None
 
     @property
     def failures(self) -> tuple[Result, ...]:
@@ -112,10 +151,38 @@ class Report:
         )
 
     @property
-    def explained(self) -> tuple[Result, ...]:
-        """The causes that are the first of their kind: their calls are shown."""
-        first = {each.diagnosis(): each for each in reversed(self.causes)}
-        return tuple(each for each in self.causes if first[each.diagnosis()] is each)
+    def faults(self) -> tuple[Fault, ...]:
+        """The causes, the worst first, each with what may follow from it."""
+        alike: dict[tuple[bool, str], list[Result]] = {}
+        for each in self.causes:
+            key = (each.verdict is not Verdict.WRONG, each.line())
+            alike.setdefault(key, []).append(each)
+        above = {each.property: each.follows for each in self.results if each not in self.causes}
+
+        def root(name: str) -> str:
+            return root(above[name] or "") if above.get(name) else name
+
+        found = []
+        for _, same in sorted(alike.items(), key=lambda item: item[0][0]):
+            names = {each.property for each in same}
+            effects = (each for each in self.results if root(each.property) in names)
+            found.append(Fault(tuple(same), tuple(each for each in effects if each not in same)))
+        return tuple(found)
+
+    @property
+    def notes(self) -> tuple[Result, ...]:
+        """What is told in a line each: conventions, expectations, the error of an approximation."""
+        told = [each for fault in self.faults for each in (*fault.results, *fault.effects)]
+        return tuple(
+            each
+            for each in self.results
+            if each not in told
+            and (
+                each.verdict is Verdict.CONVENTION
+                or each.expectation is not None
+                or each.finding.text == ERRORS
+            )
+        )
 
     @property
     def declined(self) -> tuple[str, ...]:
@@ -180,45 +247,77 @@ class Report:
         return " ".join(lines)
 
     def summary(self, lang: str = "en") -> str:
-        """How often each verdict was given, what was overlooked, and whether it ran unprotected."""
+        """How often each verdict was given."""
         counts = {
             verdict: sum(each.verdict is verdict for each in self.results) for verdict in Verdict
         }
-        line = ", ".join(
+        return ", ".join(
             f"{count} {WORDS[verdict].say(lang)}" for verdict, count in counts.items() if count
         )
-        lines = [
-            line,
-            *(
-                OVERLOOKED.say(lang, {"option": option, "parameter": parameter})
-                for option, parameter in self.overlooked.items()
-            ),
+
+    def held(self, lang: str = "en") -> str:
+        """How many properties hold, and what was not tested, by the reason."""
+        silent = (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED)
+        untested = [each for each in self.results if each.verdict in silent]
+        lacking = [each.finding for each in untested if each.finding.text == MISSING]
+        options = dict.fromkeys(
+            x for each in lacking for x in str(each.values["missing"]).split(", ")
+        )
+        about: dict[str, object] = {"options": ", ".join(options), "count": len(lacking)}
+        why = [LACKING.say(lang, about)] if lacking else []
+        alike: dict[str, list[str]] = {}
+        for each in untested:
+            if each.finding.text != MISSING:
+                reason = each.diagnosis(lang).removeprefix(UNTESTED.say(lang))
+                reason = textwrap.shorten(reason, WIDTH, placeholder=" …")
+                alike.setdefault(reason.rstrip("."), []).append(each.property)
+        why += [
+            f"{', '.join(names)}: {reason}" if len(names) < _MANY else f"{reason} ({len(names)})"
+            for reason, names in alike.items()
         ]
-        return "\n".join(lines if self.limit is not None else [*lines, UNPROTECTED.say(lang)])
+        held = sum(each.verdict is Verdict.PASS for each in self.results)
+        said = [HELD.say(lang, {"held": held, "all": len(self.results)})]
+        about = {"count": len(untested), "why": "; ".join(why)}
+        said += [NOT_TESTED.say(lang, about)] if untested else []
+        perhaps = {each.finding.values.get("parameter") for each in untested}
+        names = ", ".join(each for each in self.defaults if each not in perhaps)
+        said += [DEFAULTS.say(lang, {"names": names})] if names else []
+        return f"{'; '.join(said)}.".replace("….", "…")
 
-    def rows(self, lang: str = "en") -> Iterator[tuple[Result, str, str]]:
-        """What is told: a result, its name and its line; many that share a reason not to, once."""
-        alike: dict[str, list[Result]] = {}
-        for result in self.results:
-            if result.verdict is Verdict.NOT_ASKED:
-                alike.setdefault(result.line(lang), []).append(result)
-        many = {line: results for line, results in alike.items() if len(results) > _MANY}
-        for result in self.results:
-            if result.line(lang) not in many:
-                yield result, result.property, result.line(lang)
-        for line, results in many.items():
-            names = ", ".join(each.property for each in results)
-            yield results[0], MORE.say(lang, {"count": len(results)}), f"{line} ({names})"
+    def lines(
+        self, lang: str = "en", *, verbose: bool = False, width: int = WIDTH
+    ) -> Iterator[Line]:
+        """The report for people: the verdict, what was found, the worst first, and what holds."""
 
-    def text(self, lang: str = "en") -> str:
-        """The report for people, in plain text."""
-        lines = [self.heading(lang), self.verdict(lang), ""]
-        for result, name, line in self.rows(lang):
-            word = WORDS[result.verdict].say(lang)
-            lines.append(f"{word:<12} {name}: {line}")
-            if result in self.explained:
-                lines += [f"{'':<12} {line}" for line in result.details(lang)]
-        return "\n".join([*lines, "", self.summary(lang)])
+        def wrapped(text: str, style: str = "") -> Iterator[Line]:
+            for line in text.splitlines():
+                yield from (Line(each, style) for each in textwrap.wrap(line, width) or [""])
+
+        yield from wrapped(self.verdict(lang), "bold")
+        yield from wrapped(self.heading(lang), "dim")
+        for fault in self.faults:
+            first = fault.results[0]
+            diagnosis, *more = fault.said(lang)
+            yield Line("")
+            yield from wrapped(f"{fault.title(lang)}: {diagnosis}", _STYLES[first.verdict])
+            yield from wrapped("".join(more))
+            yield from map(Line, first.details(lang, self.function))
+        yield from [Line("")] * bool(self.notes)
+        for each in self.notes:
+            style = "dim" if each.expected else _STYLES[each.verdict]
+            style = "red" if each.outdated else style
+            yield from wrapped(f"{each.title(lang)}: {each.line(lang)}", style)
+        yield Line("")
+        yield from wrapped(self.held(lang))
+        if self.limit is None:
+            yield from wrapped(UNPROTECTED.say(lang), "yellow")
+        yield from [Line("")] * verbose
+        for each in self.results if verbose else ():
+            yield from wrapped(f"{each.title(lang)}: {each.line(lang)}", _STYLES[each.verdict])
+
+    def text(self, lang: str = "en", *, verbose: bool = False) -> str:
+        """The same in plain text; ``verbose`` lists all properties."""
+        return "\n".join(line.text for line in self.lines(lang, verbose=verbose))
 
     def to_json(self) -> str:
         """The report for machines; diagnoses in all languages, NaN and inf as strings."""

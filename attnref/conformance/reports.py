@@ -1,7 +1,8 @@
 """The answers of one run about several functions, together as text, as JSON and as JUnit XML."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from attnref.conformance.junit import Case, document
 from attnref.conformance.report import Report, dump_json
@@ -10,6 +11,8 @@ from attnref.text import Text
 NONE_FAIL = Text(en="{count} functions, none fails.", pt="{count} funções, nenhuma falha.")
 SOME_FAIL = Text(en="{count} functions; failing: {names}.", pt="{count} funções; falham: {names}.")
 SOME_NOT = Text(en="Could not be checked: {names}.", pt="Sem verificação: {names}.")
+_MESSAGE = "%\r\n"  # what ends a message of a command,
+_PROPERTY = f"{_MESSAGE}:,"  # and a property of it
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Refused:
     function: str
     error: Text
 
-    def text(self, lang: str) -> str:
+    def text(self, lang: str, *, verbose: bool = False) -> str:
         """As a report of it would begin."""
         return f"{self.function}\n{SOME_NOT.say(lang, {'names': self.error})}"
 
@@ -62,15 +65,50 @@ def summary(answers: Sequence[Answer], lang: str) -> str:
     return " ".join(said) or NONE_FAIL.say(lang, {"count": len(answers)})
 
 
-def text(answers: Sequence[Answer], lang: str) -> str:
+def text(answers: Sequence[Answer], lang: str, *, verbose: bool = False) -> str:
     """The reports for people, in plain text; the summary of several."""
-    parts = [each.report.text(lang) for each in answers]
+    parts = [each.report.text(lang, verbose=verbose) for each in answers]
     return "\n\n".join([*parts, summary(answers, lang)] if len(parts) > 1 else parts)
 
 
 def to_json(answers: Sequence[Answer]) -> str:
     """A list of what is written of each, which for one that could not be checked is why."""
     return dump_json([each.report.record() for each in answers])
+
+
+def to_github(answers: Sequence[Answer], lang: str) -> list[str]:
+    """Lines that annotate a pull request on GitHub, at the definition of each function."""
+    return [line for answer in answers for line in _annotations(answer, lang)]
+
+
+def _annotations(answer: Answer, lang: str) -> Iterator[str]:
+    """An error for what fails, a warning for what is unsafe, and a notice for a convention."""
+    report, place = answer.report, {}
+    if isinstance(report, Refused):
+        yield _annotate("error", {"title": report.function}, report.error.say(lang))
+        return
+    if report.place is not None and Path(report.place[0]).is_relative_to(Path.cwd()):
+        file, line = report.place
+        place = {"file": str(Path(file).relative_to(Path.cwd())), "line": str(line)}
+    for fault in report.faults:
+        first = fault.results[0]
+        said = "\n".join([*fault.said(lang), first.page(lang)])
+        kind = "error" if first.fails(answer.strict) else "warning"
+        yield _annotate(kind, {**place, "title": fault.title(lang)}, said)
+    for each in report.notes:
+        if not each.expected:
+            kind = "error" if each.outdated else "notice"
+            yield _annotate(kind, {**place, "title": each.title(lang)}, each.line(lang))
+
+
+def _annotate(kind: str, about: Mapping[str, str], message: str) -> str:
+    """A command of a GitHub workflow."""
+    properties = ",".join(f"{name}={_escape(each, _PROPERTY)}" for name, each in about.items())
+    return f"::{kind} {properties}::{_escape(message, _MESSAGE)}"
+
+
+def _escape(text: str, signs: str) -> str:
+    return "".join(f"%{ord(each):02X}" if each in signs else each for each in text)
 
 
 def to_junit(answers: Sequence[Answer], lang: str) -> str:

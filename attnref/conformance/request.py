@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from attnref.conformance.checker import find_subject, judge
+from attnref.conformance.checker import Told, find_subject, judge
 from attnref.conformance.loading import load, load_beside
 from attnref.conformance.naming import judge_named
 from attnref.conformance.report import Report
@@ -80,16 +80,20 @@ class Request:
                 settings = replace(settings, **{setting: found})
         return find_subject(function, settings, self.function), settings
 
-    def report(self) -> Report:
+    def report(self, told: Told | None = None) -> Report:
         """What is found, in a process of its own where there is a fork.
+
+        What is about to be asked is ``told``.
 
         Raises:
             CheckError: when it cannot be loaded or asked.
             RuntimeError: when something broke that is not the function.
         """
-        return judge_named(
-            self.function, self.load, lambda loaded: judge(*loaded), self.settings.limit
-        )
+
+        def ask(loaded: tuple[Subject, Settings], **telling: Any) -> Report:
+            return judge(*loaded, **telling)
+
+        return judge_named(self.function, self.load, ask, self.settings.limit, told)
 
 
 def read_requests(file: str, found: Mapping[str, object]) -> list[Request]:

@@ -81,6 +81,10 @@ class Result:
         """Whether it is wrong, or unsafe if ``strict``, without being expected; or outdated."""
         return self.outdated or (not self.expected and is_bad(self.verdict, strict))
 
+    def title(self, lang: str = "en") -> str:
+        """The verdict and the name of the property."""
+        return f"{WORDS[self.verdict].say(lang)} · {self.property}"
+
     def diagnosis(self, lang: str = "en") -> str:
         """One or two sentences for people; the property's statement when it holds."""
         return strip_controls(self.finding.text.say(lang, self.finding.values))
@@ -96,22 +100,30 @@ class Result:
             said.append(f"({strip_controls(text.say(lang, about))})")
         return " ".join(said)
 
-    def details(self, lang: str = "en") -> list[str]:
-        """Lines that show the counterexample and name the page that explains the property."""
-        lines = []
-        if self.counterexample is not None:
-            lines.append(CALL.say(lang))
-            lines += [
-                f"  {name} = {_show(value)}"
-                for name, value in self.counterexample.arguments.items()
-            ]
-            for text, shown in (
-                (GOT, self.counterexample.got),
-                (EXPECTED, self.counterexample.expected),
-            ):
-                if shown is not None:
-                    lines.append(f"  {text.say(lang)} {_show(shown)}")
-        return [*lines, f"{PAGE.say(lang)} {page_address(self.rule.page, lang)}"]
+    def details(self, lang: str = "en", function: str | None = None) -> list[str]:
+        """Lines that name the page of the property, and show the counterexample.
+
+        As a program, where that can be given, if a ``function`` is named.
+        """
+        example, page = self.counterexample, self.page(lang)
+        if example is None:
+            return [page]
+        shown = [
+            CALL.say(lang),
+            *(f"  {name} = {_show(value)}" for name, value in example.arguments.items()),
+            *(f"  {each}" for each in _answers(example.got, example.expected, lang)),
+        ]
+        if function is None:
+            return [*shown, page]
+        if program := example.program(function):
+            readable = isinstance(example.printed, list)
+            said = ", ".join(_answers(example.printed, example.wanted, lang) * readable)
+            shown = [*program.splitlines(), *[f"# {said}"] * bool(said)]
+        return [page, "", *shown]
+
+    def page(self, lang: str = "en") -> str:
+        """Where the property is explained."""
+        return f"{PAGE.say(lang)} {page_address(self.rule.page, lang)}"
 
     def record(self) -> dict[str, object]:
         """What JSON has of it; diagnoses in all languages, NaN and inf as strings."""
@@ -126,7 +138,7 @@ class Result:
             "formula": self.rule.formula,
             "page": {lang: page_address(self.rule.page, lang) for lang in LANGUAGES},
             "diagnosis": {lang: self.diagnosis(lang) for lang in LANGUAGES},
-            "counterexample": None if example is None else _replace_nonfinite(vars(example)),
+            "counterexample": None if example is None else _replace_nonfinite(example.record()),
         }
 
     def case(self, function: str, lang: str, strict: bool) -> Case:
@@ -158,8 +170,15 @@ def _replace_nonfinite(value: object) -> object:
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _show(value: object) -> str:
-    """Nested lists of numbers with four digits each."""
+def _answers(got: object, expected: object, lang: str) -> list[str]:
+    """What was returned and what was expected, in as many digits as tell them apart."""
+    digits = next((n for n in range(4, 17) if _show(got, n) != _show(expected, n)), 4)
+    both = ((GOT, got), (EXPECTED, expected))
+    return [f"{text.say(lang)} {_show(each, digits)}" for text, each in both if each is not None]
+
+
+def _show(value: object, digits: int = 4) -> str:
+    """Nested lists of numbers."""
     if isinstance(value, list):
-        return f"[{', '.join(_show(item) for item in value)}]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"[{', '.join(_show(item, digits) for item in value)}]"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

@@ -162,11 +162,7 @@ class Step:
         """The cache before the first step, with room for so many positions if it asks for that."""
         if self.factory is None:
             return None
-        key = tensors[1]
-        sizes = (key.shape[0], key.shape[1], room, key.shape[-1], key.dtype, key.device)
-        known = inspect.signature(self.factory).parameters
-        given = zip(SIZES, sizes, strict=True)
-        made = self.factory(**{name: size for name, size in given if name in known})
+        made = self.factory(**self.sizes(tensors[1], room))
         if self.filled:
             made = _fill(made)
         if len(self.parameters) == 2 and not _is_pair(made):
@@ -177,6 +173,13 @@ class Step:
                 f"devolveu {type(made).__name__}. Devolva os dois.",
             )
         return made
+
+    def sizes(self, key: Tensor, room: int) -> dict[str, Any]:
+        """Of what makes the first cache asks for, by name."""
+        assert self.factory is not None
+        sizes = (key.shape[0], key.shape[1], room, key.shape[-1], key.dtype, key.device)
+        known = inspect.signature(self.factory).parameters
+        return {each: size for each, size in zip(SIZES, sizes, strict=True) if each in known}
 
     def advance(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from attnref.conformance.program import watch
 from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.step import SIZES, Step, StepSubject, unroll
 from attnref.conformance.subject import CheckError, subject
@@ -48,6 +49,7 @@ def step_subject(
     """
     if inspect.isclass(function) or not callable(function):
         subject(function)  # which says so
+    watched = watch(function, name)
     name = name or getattr(function, "__qualname__", type(function).__name__)
     called = function.forward if isinstance(function, torch.nn.Module) else function
     signature = inspect.signature(called)
@@ -58,10 +60,10 @@ def step_subject(
 
     left = [each for each in signature.parameters if each not in (*caches, position)]
     if left[:3] != list(signature.parameters)[:3]:
-        function = _call_by_name(function, left[:3])
+        watched = _call_by_name(watched, left[:3])
     flags = ("is_causal", *SYNONYMS["is_causal"])
     flag = next((each for each in flags if each in signature.parameters), None)
-    step = Step(function, caches, cache, flag=flag, position=position)
+    step = Step(watched, caches, cache, flag=flag, position=position)
     attention = unroll(step)
     attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[signature.parameters[each] for each in left if each != flag]

@@ -314,13 +314,13 @@ def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
     return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []
 
 
-def file_of(function: Callable[..., Any]) -> str | None:
-    """The file that defines it, None where no Python does."""
+def place_of(function: Callable[..., Any]) -> tuple[str, int] | None:
+    """The file that defines it, and the line there; None where no Python does."""
     function = unwrap(function)
     if isinstance(function, torch.nn.Module):
         function = function.forward
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    return None if code is None else str(code.co_filename)
+    return None if code is None else (code.co_filename, code.co_firstlineno)
 
 
 def unwrap(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from attnref.conformance import budget, recurrence
-from attnref.conformance.budget import Gradient, Question, Setting, Truth
+from attnref.conformance import budget, program, recurrence
+from attnref.conformance.budget import Gradient, Question, Setting, Truth, loss
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss, simplify
 from attnref.conformance.recurrence import Recurrence
-from attnref.conformance.subject import Subject, file_of
+from attnref.conformance.subject import Subject, place_of
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
 from attnref.text import Text
 
@@ -61,6 +61,7 @@ BESIDE_RAISED = Text(
     en="Not tested: the function beside it raised {error}.",
     pt="Não testado: a função ao lado dela lançou {error}.",
 )
+NOTHING_SUCH = Text(en="It has nothing of this kind.", pt="Ela não tem nada desse tipo.")
 APART = Text(
     en="Not tested: query, key and value cannot be given apart to this layer.",
     pt="Não testado: a esta camada não se pode dar consulta, chave e valor em separado.",
@@ -116,10 +117,11 @@ class Raised(Exception):
 
 
 class Call(NamedTuple):
-    """One call: what went in, and what came out, None until it did."""
+    """One call: what went in, and what came out, None until it did; what the function got."""
 
     arguments: dict[str, object]
     output: Tensor | None
+    got: list[program.Got]
 
 
 class Trial:
@@ -137,6 +139,7 @@ class Trial:
         self._measured: dict[int, Tensor] = {}
         self._biases: dict[tuple[int, int], Tensor] = {}
         self._recurrences: dict[tuple[int, int], Recurrence] = {}
+        self.seed = 0  # of the case
 
     def offers(self, *options: str) -> bool:
         """Whether the function takes all of these."""
@@ -183,7 +186,7 @@ class Trial:
                 continue
             options.setdefault(name, self.cast(extra) if isinstance(extra, Tensor) else extra)
         arguments = {"query": query, "key": key, "value": value, **options}
-        self.last = Call(arguments, None)
+        self.last = Call(arguments, None, program.note_calls())
         try:
             return self.subject.function(query, key, value, **options)
         except (Exception, SystemExit) as error:
@@ -202,14 +205,15 @@ class Trial:
         places = [
             f"{frame.filename}:{frame.lineno}"
             for frame in frames
-            if frame.filename != __file__ and not frame.filename.startswith(_PYTORCH)
+            if frame.filename not in (__file__, program.__file__)
+            and not frame.filename.startswith(_PYTORCH)
         ]
         last = frames[-1]
         line = last.line or "raise"
         return Raised(
             error,
             places[-1] if places else self.subject.name,
-            own=last.filename == file_of(self.subject.function),
+            own=(last.filename,) == (place_of(self.subject.function) or ())[:1],
             deliberate=re.search(r"\b(raise|assert)\b", line) is not None,
         )
 
@@ -230,7 +234,7 @@ class Trial:
             self.stop(WRONG_DEVICE, given=self.device, got=found.device)
         expected = (*query.shape[:-1], value.shape[-1])
         assert self.last is not None
-        self.last = Call(self.last.arguments, found.detach())
+        self.last = self.last._replace(output=found.detach())
         if found.shape != expected:
             self.stop(WRONG_SHAPE, got=tuple(found.shape), expected=expected)
         return found
@@ -257,7 +261,7 @@ class Trial:
             upstream = self.cast(grad_output(output.detach())).to(output.dtype)
             found: tuple[Tensor | None, ...]
             try:
-                found = torch.autograd.grad(output, inputs, upstream, allow_unused=True)
+                found = torch.autograd.grad(loss(output, upstream), inputs, allow_unused=True)
             except Exception:  # a reentrant checkpoint forbids to ask for some gradients alone
                 found = self._accumulate(inputs, upstream, given)
         return _name_gradients(leaves, found)
@@ -280,7 +284,7 @@ class Trial:
         """What a whole backward pass leaves at the inputs."""
         output = self.output(*inputs[:3], **options)
         try:
-            output.backward(upstream)  # type: ignore[no-untyped-call]
+            loss(output, upstream).backward()  # type: ignore[no-untyped-call]
         except Exception as error:
             raise self._locate_error(error) from error
         return tuple(leaf.grad for leaf in inputs)
@@ -613,9 +617,12 @@ class Trial:
     def counterexample(self, expected: Tensor | None = None) -> Counterexample:
         """The last call, in plain numbers."""
         assert self.last is not None
-        shown = self.subject.own_arguments(self.last.arguments)
+        given, output, got = self.last
+        shown = self.subject.own_arguments(given)
         arguments = {name: simplify(argument) for name, argument in shown.items()}
-        return Counterexample(arguments, simplify(self.last.output), simplify(expected))
+        text = program.write(self.subject, got, given, self.seed)
+        own = [simplify(program.own_axes(self.subject, each)) for each in (output, expected)]
+        return Counterexample(arguments, simplify(output), simplify(expected), text, *own)
 
 
 def _name_gradients(

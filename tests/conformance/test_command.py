@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -36,12 +37,12 @@ def run(attnref, monkeypatch, tmp_path):
 
 
 def test_a_right_function_ends_with_0(run):
-    status, out, err = run("mine.py:right", "--only", "oracle,causality")
+    status, out, err = run("mine.py:right", "--only", "oracle,causality", "-v")
     assert (status, err) == (0, "")
     assert "mine.py:right · float32 · cpu · seed 0" in out
     assert "The output is the one of the formula" in out
     assert "It takes no is_causal; its parameters are query, key, value." in out
-    assert "1 pass, 1 not claimed" in out
+    assert "1 of 2 properties hold; 1 not tested: it takes no is_causal (1)." in out
     assert "noise" not in out
 
 
@@ -49,16 +50,26 @@ def test_a_wrong_one_ends_with_1_and_says_why(run):
     status, out, _ = run("mine.py:wrong", "--only", "scale", "--lang", "pt")
     assert status == 1
     assert "Com d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser 1/sqrt(d_k) =" in out
-    assert "menor chamada encontrada:" in out
+    assert "from mine import wrong" in out
     assert page_address("scale/scale-factor", "pt") in out
-    assert "1 errado" in out
+    assert "errado · scale: " in out
+    assert "0 de 1 propriedades valem." in out
     assert out.startswith("Errada em scale.")
+
+
+def test_what_holds_is_a_line_until_it_is_asked_for(run):
+    only = ("--only", "shape,row_sums")
+    statement = "row_sums: The weights of each query sum to 1."
+    brief, whole = run("mine.py:right", *only)[1], run("mine.py:right", *only, "--verbose")[1]
+    assert "2 of 2 properties hold." in brief
+    assert (statement in brief, f"pass · {statement}" in whole) == (False, True)
+    assert whole.startswith(brief.rstrip("\n"))
 
 
 def test_the_language_is_that_of_the_locale(run, monkeypatch):
     monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
-    assert "1 passa" in run("mine.py:right", "--only", "shape")[1]
-    assert "1 passa" not in run("mine.py:right", "--only", "shape", "--lang", "en")[1]
+    assert "1 de 1 propriedades valem" in run("mine.py:right", "--only", "shape")[1]
+    assert "1 of 1 properties" in run("mine.py:right", "--only", "shape", "--lang", "en")[1]
 
 
 def test_strict_makes_what_is_unsafe_a_failure(run):
@@ -71,13 +82,12 @@ def test_supports_leaves_options_out(run):
     assert run("mine.py:wrong", *only)[0] == 1
     status, out, _ = run("mine.py:wrong", *only, "--supports", "scale, window")
     assert status == 0
-    assert "2 not claimed" in out
+    assert "2 not tested: it takes no is_causal, softcap (2)." in out
 
 
 def test_what_is_skipped_is_not_asked(run):
     status, out, _ = run("mine.py:wrong", "--only", "shape,scale", "--skip", "scale")
-    assert (status, "1 pass" in out, "scale" in out) == (0, True, False)
-    assert "44 " not in run("mine.py:right", "--skip", "memory_growth", "--only", "shape")[1]
+    assert (status, "1 of 1 properties hold." in out, "scale:" in out) == (0, True, False)
 
 
 def test_json_is_all_that_is_printed(run):
@@ -101,6 +111,39 @@ def test_reports_are_written_to_files(run, tmp_path):
     assert "1/d_k = 0.0156" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 
 
+def test_github_is_told_where_the_function_is(run, tmp_path):
+    (tmp_path / "a,b%.py").write_text(MODULE, encoding="utf-8")
+    for strict, kind in ((), "warning"), (("--strict",), "error"):
+        only = ("--only", "nan_behind_mask", "--format", "github", *strict)
+        status, out, _ = run("a,b%.py:leaks", *only)
+        said, report = out.split("\n", 1)
+        assert status == (kind == "error")
+        assert said.startswith(
+            f"::{kind} file=a%2Cb%25.py,line=8,title=unsafe · nan_behind_mask::NaN in the"
+        )
+        assert said.endswith(f"%0Asee {page_address('foundations/mask-traps', 'en')}")
+        assert report.startswith("Right for ordinary inputs; unsafe in nan_behind_mask.\n")
+    only = ("--only", "shape,oracle,scale,alignment", "--format", "github", "-o", "said.txt")
+    assert run("mine.py:wrong", *only)[:2] == (1, "")
+    first, report = (tmp_path / "said.txt").read_text(encoding="utf-8").split("\n", 1)
+    assert first.startswith("::error file=mine.py,line=11,title=wrong · scale::With d_k = 64")
+    assert "%0AMay follow from it: oracle.%0Asee " in first
+    assert "::notice" not in report
+    assert run("mine.py:right", "--only", "shape", "--format", "github")[1].startswith("Right in")
+
+
+def test_on_a_terminal_it_shows_how_far_it_is(run, monkeypatch):
+    only = ("mine.py:right", "--only", "shape,row_sums")
+    quiet = run(*only)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    status, out, err = run(*only)
+    assert (status, out, "") == quiet
+    assert re.search(r"shape .*0/2.*row_sums .*1/2", err, re.DOTALL)
+    assert err.endswith("\x1b[2K")  # and nothing of it stays
+    assert run(*only, "-o", "said.txt")[2] == run(*only, "--format", "json")[2] == ""
+
+
 REFUSED = [
     (["mine.py:write"], "function: mine.py has no 'write'. It has: leaks, right"),
     (["no_such:f"], "function: the module 'no_such' cannot be imported: "),
@@ -113,7 +156,10 @@ REFUSED = [
     (["mine.py:right", "--limit", "0"], "limit: expected a positive, finite number of second"),
     (["mine.py:right", "--limit", "inf"], "limit: expected a positive, finite number of seco"),
     (["mine.py:right", "--lang", "fr"], "lang: expected one of en, pt, got 'fr'."),
-    (["mine.py:right", "--format", "xml"], "format: expected one of text, json, junit, got "),
+    (
+        ["mine.py:right", "--format", "xml"],
+        "format: expected one of text, json, junit, github, got ",
+    ),
     (["mine.py:right", "--only", ""], "only: no property is named. Name"),
     (["mine.py:right", "--device", "meta"], "device: 'meta' is not the name of a "),
     (["mine.py:right", "--map", "mask"], "map: 'mask' is not name=value. Write for "),
@@ -210,9 +256,9 @@ def test_what_is_not_recognised_is_pointed_out(odd):
     status, out, _ = odd("odd.py:windowed", *options)
     assert status == 0
     assert "Not tested: window, which it may take by another name." in out
-    assert "No window was tested: it takes window_size." in out
-    assert "--map window=window_size" in out
-    assert "Nenhum window foi testado: ela recebe window_size." in odd(
+    said = " ".join(out.split())
+    assert "Its window_size may be window, and was not tested: --map window=window_size" in said
+    assert "O parâmetro window_size pode ser window, e não foi testado: --map window=win" in odd(
         "odd.py:windowed", *options, "--lang", "pt", "-o", "-"
     )[1].replace("\n", " ")
     out = odd("odd.py:windowed", *options, "--format", "json")[1]
@@ -223,10 +269,10 @@ def test_a_mask_by_another_name_is_recognised_and_can_be_said(odd):
     for mapped in ((), ("--map", "attn_mask=mask", "--map", "is_causal=causal")):
         options = ("--only", "mask_polarity,causality", *mapped)
         status, out, _ = odd("odd.py:renamed", *options)
-        assert (status, "2 pass" in out, "was tested: it takes" in out) == (0, True, False)
+        assert (status, "2 of 2 properties hold.\n" in out) == (0, True)
         assert mapped or "read as: mask is attn_mask, True = may attend; causal is is_causal" in out
         status, out, _ = odd("odd.py:others_names", *options)
-        assert (status, "2 wrong" in out) == (1, True)
+        assert (status, "Wrong in mask_polarity, causality." in out) == (1, True)
 
 
 def test_the_method_of_a_module_is_judged_as_the_module(odd):
@@ -244,8 +290,8 @@ def test_what_a_terminal_would_obey_is_not_printed(odd):
 def test_one_root_cause_is_explained_once(odd):
     _, out, _ = odd("odd.py:silent", "--only", "shape,dtype,row_sums", "-o", "-")
     assert "Wrong in shape. Fix that first: 2 more may follow from it." in out
+    assert "May follow from it: dtype, row_sums." in out
     assert out.count(f"see {page_address('foundations/matrix-form', 'en')}") == 1
-    assert "3 wrong" in out
 
 
 @pytest.mark.parametrize(
@@ -265,7 +311,7 @@ def test_loading_is_guarded(odd, tmp_path, line, said):
     status, out, err = odd("loads.py:renamed", "--only", "shape", "--limit", "1")
     assert time.monotonic() - start < 30
     if said is None:
-        assert (status, "1 pass" in out) == (0, True)
+        assert (status, "1 of 1 properties hold" in out) == (0, True)
         assert "very process" not in out
     else:
         assert (status, out) == (2, "")
@@ -283,7 +329,7 @@ def without_fork(odd, monkeypatch):
 @pytest.mark.usefixtures("without_fork")
 def test_where_there_is_no_fork_it_is_loaded_here(odd):
     status, out, _ = odd("odd.py:renamed", "--only", "shape")
-    assert (status, "1 pass" in out, "very process" in out) == (0, True, True)
+    assert (status, "1 of 1 properties hold" in out, "very process" in out) == (0, True, True)
 
 
 @pytest.mark.usefixtures("without_fork")
@@ -299,4 +345,4 @@ def test_without_a_fork_a_step_is_loaded_here_too(odd, tmp_path):
         encoding="utf-8",
     )
     status, out, _ = odd("steps.py:step", "--step", "--only", "pieces")
-    assert (status, "1 pass" in out) == (0, True)
+    assert (status, "1 of 1 properties hold" in out) == (0, True)

@@ -264,7 +264,7 @@ def test_then_it_is_asked_in_this_process(monkeypatch):
     assert report.passed()
     assert set(seen) == {os.getpid()}
     assert report.limit is None
-    assert report.summary("en").endswith(
+    assert report.text("en").endswith(
         "Tested in this very process: nothing would have stopped a call that hangs or crashes."
     )
 

@@ -71,7 +71,8 @@ def test_a_failure_shows_its_diagnosis(run):
         "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser 1/sqrt(d_k) = 0.125.\n"
         in out
     )
-    assert "\n  devolveu [[[[" in out
+    assert "\n# devolveu [[[[" in out
+    assert "\nfrom mine import wrong\n" in out
     assert "Traceback" not in out
 
 

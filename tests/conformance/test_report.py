@@ -68,32 +68,39 @@ def test_the_counterexample_is_small_and_true(report):
 
 
 EN = """\
-attention · float32 · cpu · seed 0
 Wrong in scale. Not tested: window, which it may take by another name.
+attention · float32 · cpu · seed 0
 
-pass         shape: The output has one row for each query and the width of the values.
-wrong        scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
-             smallest call found:
-               query = """
+wrong · scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+see {page}
+
+import torch
+
+query = torch.tensor("""
 
 PT = """\
-attention · float32 · cpu · semente 0
 Errada em scale. Não testado: window, que ela talvez receba com outro nome.
+attention · float32 · cpu · semente 0
 
-passa        shape: A saída tem uma linha por consulta e a largura dos valores.
-errado       scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser \
+errado · scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser \
 1/sqrt(d_k) = 0.125.
-             menor chamada encontrada:
-               query = """
+veja {page}
+
+import torch
+
+query = torch.tensor("""
 
 
 @pytest.mark.parametrize(("lang", "start"), [("en", EN), ("pt", PT)])
 def test_text_for_people(report, lang, start):
     text = report.text(lang)
-    assert text.startswith(start)
-    assert page_address("scale/scale-factor", lang) in text
+    page = page_address("scale/scale-factor", lang)
+    assert " ".join(text.split()).startswith(" ".join(start.format(page=page).split()))
+    listed = report.text(lang, verbose=True).removeprefix(text)
     for verdict in Verdict:
-        assert f"1 {WORDS[verdict].say(lang)}" in text.splitlines()[-3]
+        word = WORDS[verdict].say(lang)
+        assert f"1 {word}" in report.summary(lang)
+        assert f"\n{word} · " in listed
 
 
 def test_tensors_too_large_to_read_are_told_by_their_shape():

@@ -746,7 +746,8 @@ def test_the_command_judges_a_step(run):
     status, out, err = run("mine.py:step", "--cache", "mine.py:Cache", *only)
     assert (status, err) == (0, "")
     assert "read as: a decoding step with a cache; changes its cache in place" in out
-    assert "1 pass, 1 convention" in out
+    assert "convention · cache_unchanged: " in out
+    assert "1 of 2 properties hold." in out
     assert "oracle" not in out
 
 

@@ -125,7 +125,7 @@ def test_the_workflow_ends_with_the_command_of_the_page():
     """What it does is the shell's; that it is YAML, and what it runs, can be tested here."""
     text = (ROOT / "snippets" / "practice" / "checker" / "workflow.yml").read_text(encoding="utf-8")
     steps = yaml.safe_load(text)["jobs"]["check"]["steps"]
-    assert steps[-1] == {"run": "attnref check"}
+    assert steps[-1] == {"run": "attnref check --format github"}
     recorded = (ROOT / "snippets" / "practice" / "checker" / "project.out").read_text("utf-8")
     assert recorded.startswith("$ attnref check |")
     assert steps[-2] == {"run": 'pip install "$(ls attnref-*.whl)[cli]"'}

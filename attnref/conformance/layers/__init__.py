@@ -11,7 +11,8 @@ from attnref.conformance.layers.construction import Maker, is_maker
 from attnref.conformance.layers.functions import adapt_layer, first_layer
 from attnref.conformance.layers.projections import Inseparable
 from attnref.conformance.layers.whole import READY_MADE, whole_subject
-from attnref.conformance.subject import CheckError, Subject, subject
+from attnref.conformance.program import watch
+from attnref.conformance.subject import CheckError, Subject, subject, unwrap
 from attnref.text import Text
 
 LAYER = Text(en="a layer: {parts}", pt="uma camada: {parts}")
@@ -48,7 +49,7 @@ def make_subject(
                 "heads) que devolva uma camada. Tire esta opção.",
             )
         try:
-            return subject(function, supports, name, names, draws)
+            return subject(watch(function, name), supports, called, names, draws)
         except CheckError:
             if not isinstance(function, nn.Module) or supports or names:
                 raise
@@ -69,9 +70,10 @@ def make_subject(
 
 def instance_as_a_whole(about: Subject) -> Subject | None:
     """A module that answers no call with query, key and value, as a function of a sequence."""
-    if not isinstance(about.function, nn.Module):
+    layer = unwrap(about.function)
+    if not isinstance(layer, nn.Module):
         return None
-    return whole_subject(about.function, {}, about.name, READY_MADE, width=None)
+    return whole_subject(layer, {}, about.name, READY_MADE, width=None)
 
 
 def lines(function: Callable[..., Any]) -> list[tuple[Text, Mapping[str, object]]]:

@@ -11,14 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.subject import modules
-from attnref.conformance.trial import Trial
+from attnref.conformance.trial import NOTHING_SUCH, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-NO_LATENT = Text(
-    en="It is no layer whose scores are products of wider vectors than its queries.",
-    pt="Ela não é uma camada cujos escores sejam produtos de vetores mais largos que as consultas.",
-)
 WIDER = Text(
     en="Its scores are multiplied by 1/sqrt({wide}), the width of the absorbed vectors, though "
     "{name} gives queries of {narrow}: expected 1/sqrt({narrow}), as before they were absorbed.",
@@ -93,7 +89,7 @@ def _queries(layers: list[nn.Module]) -> Iterator[tuple[str, int]]:
 )
 def absorbed_scale(trial: Trial, case: Case) -> Finding | None:
     if trial.subject.apart:
-        return Finding(Verdict.NOT_CLAIMED, NO_LATENT)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     with torch.no_grad(), _Scores() as seen:
         trial.call(case.query, case.key, case.value)
     heads = trial.subject.heads
@@ -105,4 +101,4 @@ def absorbed_scale(trial: Trial, case: Case) -> Finding | None:
                 return trial.failure(WIDER, wide=wide, narrow=narrow, name=name)
             if narrow != wide:
                 return None
-    return Finding(Verdict.NOT_CLAIMED, NO_LATENT)
+    return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)

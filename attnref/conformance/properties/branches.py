@@ -12,14 +12,10 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.subject import modules
-from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.trial import NOTHING_SUCH, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-NO_SWITCH = Text(
-    en="It has no switch that only says what is returned, or how it is computed.",
-    pt="Ela não tem opção que só diga o que se devolve, ou como se calcula.",
-)
 FLIPPED = Text(
     en="With {switch}={state} {how} the output at {index} is {got:.6g}, with {switch}={other} "
     "{expected:.6g}: what it returns beside the output, or how it is computed, must not change it.",
@@ -41,10 +37,6 @@ MASK = Text(en="attn_mask", pt="attn_mask")
 CAUSAL = Text(en="is_causal", pt="is_causal")
 BLIND = Text(en="an attn_mask that forbids a row", pt="um attn_mask que proíbe uma linha")
 
-NO_MODE = Text(
-    en="It is no module, and has no mode of training.",
-    pt="Ela não é um módulo, e não tem modo de treinamento.",
-)
 MODE = Text(
     en="{how}, in evaluation the output at {index} is {got:.6g}, in training, without dropout, "
     "{expected:.6g}: the two modes compute something else.",
@@ -110,7 +102,7 @@ def _blind(trial: Trial, case: Case) -> dict[str, Tensor]:
 def switches(trial: Trial, case: Case) -> Finding | None:
     found = _switches(trial)
     if not found:
-        return Finding(Verdict.NOT_CLAIMED, NO_SWITCH)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     inputs = (case.query, case.key, case.value)
     for switch, default in found.items():
         values = {"switch": switch, "state": not default, "other": default}
@@ -170,7 +162,7 @@ def same_in_training(trial: Trial, case: Case) -> Finding | None:
     inputs = (case.query, case.key, case.value)
     plain = trial.call(*inputs)  # which makes a layer that is made for each shape
     if not modules(trial.subject.function):
-        return Finding(Verdict.NOT_CLAIMED, NO_MODE)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     ways: list[tuple[Text, dict[str, Any]]] = [(PLAINLY, {})]
     ways += [(BLINDLY, _blind(trial, case))] * (trial.offers("attn_mask") and trial.subject.apart)
     for how, options in ways:

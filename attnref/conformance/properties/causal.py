@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnref import masks
 from attnref.conformance.case import Case
-from attnref.conformance.comparison import miss
+from attnref.conformance.comparison import argmax_index, miss
 from attnref.conformance.property import OF_CAUSALITY, OF_NUMBERS, rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
@@ -134,12 +134,12 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
     """Names the future key that weighs most, if any has a weight."""
     weights = trial.weights(query, key, is_causal=True)
     future = weights.triu(1).abs().nan_to_num(0.0)
-    place = torch.unravel_index(future.argmax(), future.shape)
+    place = argmax_index(future)
     if not future[place]:
         return failure
     plain = trial.weights(query, key)
     text = IGNORED if bool((plain == weights).all()) else FUTURE
-    values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(weights[place])}
+    values = {"i": place[-2], "j": place[-1], "weight": float(weights[place])}
     return failure.reword(text, **values)
 
 
@@ -170,9 +170,9 @@ def own_token(trial: Trial, case: Case) -> Finding | None:
     wrong = (weights - expected).abs() > 0.05 * expected
     if not bool(wrong.any()):
         return None
-    place = torch.unravel_index(wrong.to(torch.uint8).argmax(), wrong.shape)
+    place = argmax_index(wrong.to(torch.uint8))
     numbers = {"weight": float(weights[place]), "right": float(expected[place])}
-    return trial.failure(PAST, i=int(place[-2]), j=int(place[-1]), **numbers)
+    return trial.failure(PAST, i=place[-2], j=place[-1], **numbers)
 
 
 def _past_shares(weights: Tensor) -> Tensor:

@@ -8,11 +8,10 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.formula import SERIES
 from attnref.conformance.property import OF_NUMBERS, rule
-from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.trial import NOTHING_SUCH, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-NONE = Text(en="It adds no bias by distance.", pt="Ela não soma viés por distância.")
 SLOPES = Text(
     en="Its bias by distance has {slopes}; ALiBi's are 2^(-8i/p), i = 1, …, p, for the largest "
     "power of two p up to the number of heads, and every second slope of 2p heads for the others. "
@@ -37,7 +36,7 @@ _HEADS = 12
 def slopes(trial: Trial, case: Case) -> Finding | None:
     kind = trial.subject.formula.slopes
     if kind is None:
-        return Finding(Verdict.NOT_CLAIMED, NONE)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     usual, *others = SERIES
     for name in (usual, *others):
         if _has(trial, case, name):
@@ -78,7 +77,6 @@ NEIGHBOURS = Text(
     pt="Ela gira os pares (2i, 2i + 1) de consultas e chaves por suas posições, como precisa um "
     "checkpoint de vizinhos.",
 )
-UNTURNED = Text(en="It does not turn queries and keys.", pt="Ela não gira consultas e chaves.")
 OF_PART = Text(
     en="Of the components that are turned the frequencies are theirs, theta^(-2i/rotary_dim).",
     pt="As frequências das componentes giradas são delas, theta^(-2i/rotary_dim).",
@@ -105,7 +103,7 @@ OF_WHOLE = Text(
 def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
     turn = trial.subject.formula.turn
     if turn is None:
-        return Finding(Verdict.NOT_CLAIMED, UNTURNED)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     return Finding(Verdict.CONVENTION, HALF if turn.half else NEIGHBOURS)
 
 
@@ -123,5 +121,5 @@ def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
 def rotary_width(trial: Trial, case: Case) -> Finding | None:
     turn = trial.subject.formula.turn
     if turn is None or turn.part == 1.0:
-        return Finding(Verdict.NOT_CLAIMED, UNTURNED)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     return Finding(Verdict.CONVENTION, OF_WHOLE if turn.over else OF_PART)

@@ -10,11 +10,10 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.recurrence import Recurrence
-from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.trial import NOTHING_SUCH, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-NO_GATES = Text(en="It is no recurrence with gates.", pt="Ela não é uma recorrência com portas.")
 NOTHING = Text(en="{rate} = 0 throughout, which writes nothing", pt="{rate} = 0, que nada escreve")
 PADDING = Text(
     en="{rate} = 0 and no decay at the last positions, which leave the state as it is",
@@ -66,7 +65,7 @@ _BOUND = 0.05
 def gates(trial: Trial, case: Case) -> Finding | None:
     reference = trial.subject.reference
     if not isinstance(reference, Recurrence) or not reference.gates:
-        return Finding(Verdict.NOT_CLAIMED, NO_GATES)
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     if not trial.is_right(case):
         return None  # `oracle` tells of it
     for how, changed, options in _ends(trial, case, reference):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.comparison import miss
+from attnref.conformance.comparison import argmax_index, miss
 from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
 from attnref.conformance.trial import CannotSay, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
@@ -185,8 +185,8 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
         return found.reword(QUERIES)
     leaks = weights.masked_fill(mask, 0.0).abs()
     if bool((leaks > 0).any()):
-        place = torch.unravel_index(leaks.argmax(), leaks.shape)
-        return found.reword(LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
+        place = argmax_index(leaks)
+        return found.reword(LEAK, i=place[-2], j=place[-1], weight=float(leaks[place]))
     return found
 
 

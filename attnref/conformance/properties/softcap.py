@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from attnref.conformance.case import Case
-from attnref.conformance.comparison import miss
+from attnref.conformance.comparison import argmax_index, miss
 from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.property import OF_MASKS, rule
@@ -79,9 +79,9 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
     del options["softcap"]
     without = trial.weights(case.query, case.key, **options)
     leaks = (weights - without).masked_fill(allowed, 0.0)
-    place = torch.unravel_index(leaks.argmax(), leaks.shape)
+    place = argmax_index(leaks)
     if float(leaks[place]) > 1e-3:
-        values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(leaks[place])}
+        values = {"i": place[-2], "j": place[-1], "weight": float(leaks[place])}
         return failure.reword(AFTER_MASK, cap=cap, **values)
     dots = trial.to_double(case.query) @ trial.to_double(case.key).mT
     for text, scores in {

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from attnref.conformance.budget import loss
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.causal import seen_keys
@@ -455,7 +456,7 @@ def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
         scores = torch.where(own, query @ key.mT, constant) * query.shape[-1] ** -0.5
         weights = torch.softmax(scores.masked_fill(future, -torch.inf), -1)
         output = weights.where(own, 0.0) @ value + weights.where(~own, 0.0) @ value.detach()
-        found = torch.autograd.grad(output, tensors, trial.to_double(upstream))
+        found = torch.autograd.grad(loss(output, trial.to_double(upstream)), tensors)
     return dict(zip(("query", "key", "value"), found, strict=True))
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties.causal import all_equal, seen_keys, strange_row
 from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, rule
-from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.trial import NOTHING_SUCH, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -69,7 +69,6 @@ NOT_NONE = Text(
     pt="{name}={window} é tomado por uma janela, em que não sobra chave; em configurações, ele "
     "quer dizer que não há janela. Trate-o como None, ou lance um erro.",
 )
-NO_DEFAULT = Text(en="It has no window by default.", pt="Ela não tem janela por padrão.")
 SEES_BEYOND = Text(
     en="Its window is {window} by default, and one position at a time, or by itself, query {i} "
     "sees key {first} all the same: the window is dropped, or counted from the first query of the "
@@ -219,7 +218,7 @@ def _neutral(trial: Trial, case: Case) -> Finding | None:
 def window_default(trial: Trial, case: Case) -> Finding | None:
     width, window = trial.subject.default_window(), trial.subject.formula.window
     if width is None or window is not None or width > _LONGEST:
-        return Finding(Verdict.NOT_CLAIMED, NO_DEFAULT) if width is None else None
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH) if width is None else None
     n = width + 3
     far = Case.draw(trial.fit(Sizes(batch=1, heads=1, n=n)), case.seed)
     for options in [{}, {"is_causal": True}][: 1 + trial.offers("is_causal")]:
