@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         help="what a layer needs beside widths and heads; may be repeated",
     )
-    group.addoption("--attention-lang", choices=("en", "pt"), help="default: that of the locale")
+    group.addoption("--attention-lang", help="default: that of the locale")
     group.addoption("--attention-strict", action="store_true", help="what is unsafe fails, too")
 
 

@@ -219,8 +219,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"{' or '.join(LANGUAGES)} (default: the system language).",
-                pt=f"{' ou '.join(LANGUAGES)} (padrão: o idioma do sistema).",
+                en=f"One of {', '.join(LANGUAGES)} (default: the system language).",
+                pt=f"Um entre {', '.join(LANGUAGES)} (padrão: o idioma do sistema).",
             )
         ),
     ] = None,
@@ -332,7 +332,7 @@ def _answer(request: Request, folder: Path) -> Answer:
         with contextlib.chdir(folder):
             return Answer(request.report(), request.strict)
     except CheckError as error:
-        return Answer(Refused(request.function, Text(error.en, error.pt)))
+        return Answer(Refused(request.function, error.text))
     except RuntimeError as error:
         return Answer(Refused(request.function, BROKEN.fill({"error": error})))
 
@@ -370,4 +370,4 @@ def _split(names: list[str] | None) -> list[str] | None:
 
 def _check_choice(name: str, got: str, choices: Sequence[str]) -> None:
     if got not in choices:
-        raise CheckError(*one_of(name, choices, got))
+        raise CheckError(one_of(name, choices, got))

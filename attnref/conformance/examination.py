@@ -63,10 +63,6 @@ ERRORS = Text(
     pt="Aproximada: o erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = {n_many}, "
     "com entradas normais padrão e d_k = {d_k}.",
 )
-SHARED = Text(
-    en="PyTorch's own function does so too.",
-    pt="A função do próprio PyTorch também faz isso.",
-)
 
 _PYTORCH = subject(torch.nn.functional.scaled_dot_product_attention)
 # What holds of approximations, too; and their error, which `oracle` tells.
@@ -118,9 +114,9 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
         yield finding
         return
     shared = finding.verdict is Verdict.UNSAFE and _is_shared(prop, trial, case, finding)
-    yield _add_pytorch(finding) if shared else finding
+    yield replace(finding, shared=shared)
     finding = _shrink(prop, trial, case, finding, shared=shared)
-    yield _add_pytorch(finding) if shared else finding
+    yield replace(finding, shared=shared)
 
 
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
@@ -228,8 +224,3 @@ def _replace_subject(trial: Trial, other: Subject) -> Trial:
 def _fails(prop: Property, trial: Trial, case: Case) -> bool:
     found = ask(prop, trial, case)
     return found is not None and found.verdict in (Verdict.WRONG, Verdict.UNSAFE)
-
-
-def _add_pytorch(finding: Finding) -> Finding:
-    text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
-    return replace(finding, text=text)

@@ -55,7 +55,7 @@ def judge_named(
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
-                raise CheckError(*said)
+                raise CheckError(said)
             if kind == "broken":
                 raise RuntimeError(said)
         report: T = pickle.loads(said)
@@ -86,7 +86,7 @@ def _host(
         # In bytes of its own: torch would send the tensors in it through files that go with it.
         connection.send(("report", pickle.dumps(judge(about))))
     except CheckError as error:
-        connection.send(("refused", (error.en, error.pt)))
+        connection.send(("refused", error.text))
     except RuntimeError as error:  # of a property, with all there is to say
         connection.send(("broken", str(error)))
     except Exception:

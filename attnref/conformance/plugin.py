@@ -21,7 +21,7 @@ from attnref.conformance.request import Request
 from attnref.conformance.result import Result
 from attnref.conformance.subject import CheckError, Subject, parse_pairs, split_list
 from attnref.conformance.verdict import Verdict
-from attnref.text import preferred_language
+from attnref.text import LANGUAGES, one_of, preferred_language
 
 
 class Attention(pytest.Collector):
@@ -108,9 +108,12 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     """Adds the properties to whatever else was collected."""
     option = session.config.getoption
     target = option("attention")
-    lang = option("attention_lang") or preferred_language(os.environ)
+    asked = option("attention_lang") or preferred_language(os.environ)
+    lang = asked if asked in LANGUAGES else preferred_language(os.environ)
     nodes = []
     try:
+        if asked != lang:
+            raise CheckError(one_of("lang", LANGUAGES, asked))
         ours = project() if target == NAME else function_project(target)
         requests = [
             replace(request, **_request_options(session.config)) for request in ours.requests

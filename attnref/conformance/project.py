@@ -64,11 +64,11 @@ def project() -> Project:
     file = _find_file(Path.cwd())
     if file is None:
         about = {"file": NAME, "folder": str(Path.cwd()), "example": EXAMPLE}
-        raise CheckError(*NO_FILE.fill(about))
+        raise CheckError(NO_FILE.fill(about))
     found = _read(file)
     if not found.requests:
         about = {"place": os.path.relpath(file), "example": EXAMPLE}
-        raise CheckError(*NO_SECTION.fill(about))
+        raise CheckError(NO_SECTION.fill(about))
     return found
 
 
@@ -104,5 +104,5 @@ def _read(file: Path) -> Project:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # of its bytes, too
-        raise CheckError(*NOT_READ.fill({"place": name, "error": error})) from None
+        raise CheckError(NOT_READ.fill({"place": name, "error": error})) from None
     return Project(file.parent, Reader(name).requests(found))

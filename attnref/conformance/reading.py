@@ -262,4 +262,4 @@ def check_reading(said: Reading) -> None:
         ("mask_means", said.means, MEANINGS),
     ):
         if got is not None and got not in known:
-            raise CheckError(*one_of(name, known, got))
+            raise CheckError(one_of(name, known, got))

@@ -36,6 +36,7 @@ NO_REASON = Text(
     pt='{place}: falta a razão de aceitar isso. Escreva, por exemplo, reason = "cada consulta '
     'nossa tem uma chave"',
 )
+IN_A_REQUEST = Text(en="{place}: {error}", pt="{place}: {error}")
 LEFT_OUT = Text(
     en="{place}: only or skip leaves this property out, so it is not tested. Remove it here or "
     "there.",
@@ -152,8 +153,7 @@ class Reader:
         try:
             request = Request(name, **fields)
         except CheckError as error:
-            at = self.location(place)
-            raise CheckError(en=f"{at}: {error.en}", pt=f"{at}: {error.pt}") from None
+            raise CheckError(IN_A_REQUEST, place=self.location(place), error=error) from None
         for key in expected:
             if key not in request.rules:
                 self.refuse_unknown(key, (*place, "expect"), request.rules, PROPERTY)
@@ -204,7 +204,7 @@ class Reader:
         self.refuse(UNKNOWN, place, what=what, name=repr(name), remedy=remedy)
 
     def refuse(self, text: Text, place: tuple[str, ...], **about: object) -> NoReturn:
-        raise CheckError(*text.fill({**about, "place": self.location(place)}))
+        raise CheckError(text.fill({**about, "place": self.location(place)}))
 
     def location(self, place: tuple[str, ...]) -> str:
         """The file and the keys that lead to a value in it."""

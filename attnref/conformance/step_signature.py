@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attnref.conformance.loading import load
+from attnref.conformance.loading import find, load
 from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.step import SIZES, Step, StepSubject, unroll
 from attnref.conformance.subject import CheckError, subject
@@ -39,18 +40,12 @@ def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
     if cache is None:
         return function, None
     place, _, name = cache.rpartition(":")
-    module = place
     if place and name and place.endswith(".py") and place == target.rpartition(":")[0]:
-        module = f"checked_{Path(place).stem}"  # else the step would know other classes
-    try:
-        return function, load(f"{module}:{name}" if place else cache)
-    except CheckError as error:
-        raise CheckError(
-            *(
-                each.replace("function:", "cache:", 1).replace(f" {module} ", f" {place} ")
-                for each in (error.en, error.pt)
-            )
-        ) from None
+        module = sys.modules[
+            f"checked_{Path(place).stem}"
+        ]  # else the step would know other classes
+        return function, find(module, name, place, "cache")
+    return function, load(cache, "cache")
 
 
 def step_subject(

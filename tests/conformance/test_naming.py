@@ -13,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 from attnref.conformance import naming
 from attnref.conformance.checker import judge
 from attnref.conformance.subject import CheckError, subject
+from attnref.text import Text
 
 
 def found():
@@ -53,7 +54,7 @@ def test_it_says_that_it_has_loaded_and_hands_over_the_report(said):
 
 
 def refuse():
-    raise CheckError(en="function: no.", pt="function: não.")
+    raise CheckError("function: no.")
 
 
 def break_off(about):
@@ -61,7 +62,7 @@ def break_off(about):
 
 
 def test_it_hands_over_what_went_wrong(said):
-    assert list(said(refuse, asked)) == [("refused", ("function: no.", "function: não."))]
+    assert list(said(refuse, asked)) == [("refused", Text("function: no."))]
 
 
 def test_it_hands_over_what_broke(said):
