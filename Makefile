@@ -1,5 +1,5 @@
 # make serve | site | book | live LANG=pt | test | check PAGE=folder/page | audit | html
-#      record | agree | words | bench | behaviours | frames | gpu | lowest | format | clean
+#      record | agree | sentences | words | bench | behaviours | frames | gpu | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -18,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site book live test check audit html record agree words bench behaviours frames gpu lowest format clean
+.PHONY: serve site book live test check audit html record agree sentences words bench behaviours frames gpu lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site does without PyTorch.
@@ -66,6 +66,9 @@ record: .venv/ready  ## run what has changed of snippets and figures, or those o
 
 agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE, say the same
 	@$(BIN)/python -m book.make.agree $(PAGE)
+
+sentences: .venv/ready  ## bring the catalogues of attnref/locale to what the commands say
+	@$(BIN)/python -m book.make.sentences
 
 words: .venv/ready  ## how much prose each page has
 	@$(BIN)/python -m book.make.words

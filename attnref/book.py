@@ -6,27 +6,28 @@ And how they install what an extra of the package brings, since no registry has 
 import functools
 from importlib import metadata
 
-_IN_THE_BOOK = {
-    "en": "the page {} of the attnref book",
-    "pt": "a página {} do livro attnref",
-}
+from attnref.text import Text
 
-_INSTALL = {
-    "en": "Run pip install '.[{0}]' in a clone, or pip install './WHEEL[{0}]' with the site's "
+_IN_THE_BOOK = Text(
+    en="the page {page} of the attnref book",
+    pt="a página {page} do livro attnref",
+)
+_INSTALL = Text(
+    en="Run pip install '.[{extra}]' in a clone, or pip install './WHEEL[{extra}]' with the site's "
     "wheel.",
-    "pt": "Rode pip install '.[{0}]' num clone, ou pip install './WHEEL[{0}]' com o arquivo "
+    pt="Rode pip install '.[{extra}]' num clone, ou pip install './WHEEL[{extra}]' com o arquivo "
     "WHEEL do site.",
-}
+)
 
 
-def install(extra: str, lang: str) -> str:
+def install(extra: str) -> Text:
     """How to install the libraries of an extra.
 
     Examples:
-        >>> install("cli", "en")[:44]
+        >>> str(install("cli"))[:44]
         "Run pip install '.[cli]' in a clone, or pip "
     """
-    return _INSTALL[lang].format(extra)
+    return _INSTALL.fill({"extra": extra})
 
 
 def page_address(page: str, lang: str) -> str:
@@ -40,7 +41,7 @@ def page_address(page: str, lang: str) -> str:
     site = address()
     if site is not None:
         return f"{site.rstrip('/')}/{lang}/{page}/"
-    return _IN_THE_BOOK[lang].format(page)
+    return _IN_THE_BOOK.say(lang, {"page": page})
 
 
 @functools.cache

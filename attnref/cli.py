@@ -19,8 +19,8 @@ COMMANDS = {
     "exercise": "attnref.exercises.command",
 }
 NO_TYPER = Text(
-    en=f"the command line needs typer and rich. {install('cli', 'en')}",
-    pt=f"a linha de comando precisa de typer e rich. {install('cli', 'pt')}",
+    en="the command line needs typer and rich. {install}",
+    pt="a linha de comando precisa de typer e rich. {install}",
 )
 CLOSED = Text(
     en="standard output is closed. Redirect it to a file.",
@@ -45,7 +45,7 @@ def main() -> None:
     try:
         import typer
     except ModuleNotFoundError:
-        _stop(NO_TYPER)
+        _stop(NO_TYPER.fill({"install": install("cli")}))
     # Closed by the caller: the next file that is opened would take its place.
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -86,8 +86,9 @@ def main() -> None:
         else:
             app.command(name)(command)
     commands = typer.main.get_command(app)
-    if choose_language(sys.argv, os.environ) == "pt":
-        commands = importlib.import_module("attnref.usage").translate_command(commands)
+    lang = choose_language(sys.argv, os.environ)
+    if lang != "en":
+        commands = importlib.import_module("attnref.usage").translate_command(commands, lang)
     out = sys.stdout
     try:
         commands(prog_name="attnref")

@@ -1,28 +1,61 @@
-"""What is said to people, in each language, side by side."""
+"""What is said to people: in English here, and in each other language in its catalogue."""
 
+import functools
+import gettext
 import inspect
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import InitVar, dataclass
+from numbers import Number
+from pathlib import Path
+from typing import Any, TypeVar
 
-LANGUAGES = ("en", "pt")
+LOCALE = Path(__file__).parent / "locale"
+# Those that have a folder there, English first.
+LANGUAGES = ("en", *sorted({path.name for path in LOCALE.glob("[!_.]*")} - {"en"}))
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Text(NamedTuple):
-    """One sentence in each language; ``{name}`` stands for a number or another text.
+@functools.cache
+def _catalogue(lang: str) -> gettext.NullTranslations:
+    try:
+        return gettext.translation("attnref", LOCALE, [lang])
+    except FileNotFoundError:  # a clone that is run without having been installed
+        if lang != "en":
+            remedy = "Run make sentences, or pip install --editable ."
+            warnings.warn(
+                f"{LOCALE / lang} is not compiled; this is English. {remedy}", stacklevel=3
+            )
+        return gettext.NullTranslations()
+
+
+@dataclass(frozen=True)
+class Text:
+    """One sentence; ``{name}`` stands for a number or another text, in every language.
+
+    Attributes:
+        english: the sentence, which is looked up in the catalogues.
+        filled: what its places have been filled with, by name.
 
     Examples:
-        >>> found = Text(en="behaves as {factor:.3g}", pt="comporta-se como {factor:.3g}")
-        >>> found.say("pt", {"factor": 0.015625})
-        'comporta-se como 0.0156'
+        >>> found = Text(en="Hint {number} of {all}:", pt="Dica {number} de {all}:")
+        >>> found.say("pt", {"number": 2, "all": 3})
+        'Dica 2 de 3:'
+        >>> str(found.fill({"number": 2, "all": 3}))
+        'Hint 2 of 3:'
     """
 
-    en: str
-    pt: str
+    english: str = ""
+    filled: tuple[tuple[str, object], ...] = ()
+    en: InitVar[str] = ""  # until all sentences are in the catalogues
+    pt: str = ""
+
+    def __post_init__(self, en: str) -> None:
+        object.__setattr__(self, "english", en or self.english)
 
     def say(self, lang: str, values: Mapping[str, object] | None = None) -> str:
         """The sentence in ``lang``, its places filled with ``values``; without any, as it is.
@@ -31,54 +64,74 @@ class Text(NamedTuple):
             ValueError: for a language without texts.
         """
         if lang not in LANGUAGES:
-            raise ValueError(one_of("lang", LANGUAGES, lang).en)
-        template: str = getattr(self, lang)
-        if not values:
-            return template  # what was filled may hold braces
-        filled = {
+            raise ValueError(str(one_of("lang", LANGUAGES, lang)))
+        # The catalogue has its own heading under the empty sentence.
+        template = self.english and _catalogue(lang).gettext(self.english)
+        template = self.pt if self.pt and lang == "pt" else template
+        known = {
             name: value.say(lang) if isinstance(value, Text | Refusal) else value
+            for name, value in (*self.filled, *(values or {}).items())
+        }
+        return template.format(**known) if known else template  # which may hold braces
+
+    def __str__(self) -> str:
+        return self.say("en")
+
+    def fill(self, values: Mapping[str, object]) -> "Text":
+        """The sentence with its places filled; what is no text or number counts as it prints."""
+        said = {
+            name: value.text if isinstance(value, Refusal) else value
             for name, value in values.items()
         }
-        return template.format(**filled)
+        plain = (
+            (name, value if isinstance(value, Text | Number) else str(value))
+            for name, value in said.items()
+        )
+        return Text(self.english, (*self.filled, *plain), pt=self.pt)
 
-    def fill(self, values: Mapping[str, object] | None = None) -> "Text":
-        """The sentence with its places filled, in both."""
-        return Text(*(self.say(lang, values) for lang in LANGUAGES))
+    @staticmethod
+    def join(separator: str, texts: Sequence["Text"]) -> "Text":
+        """Several texts as one, with the same separator in every language."""
+        parts = {f"part{number}": text for number, text in enumerate(texts)}
+        return Text(separator.join(f"{{{name}}}" for name in parts)).fill(parts)
 
 
 class Refusal(Exception):
     """What was asked for cannot be done; it says what is wrong and how to fix it.
 
+    Args:
+        text: a sentence, or its English.
+        values: what fills its places.
+
     Examples:
-        >>> refusal = Refusal(en="n: expected 1, got 0.", pt="n deve ser 1, mas é 0.")
-        >>> str(refusal), refusal.say("pt")
-        ('n: expected 1, got 0.', 'n deve ser 1, mas é 0.')
+        >>> str(Refusal("{name}: expected 1, got {got}.", name="n", got=0))
+        'n: expected 1, got 0.'
     """
 
-    def __init__(self, en: str, pt: str) -> None:
-        super().__init__(en, pt)
-        self.en, self.pt = en, pt
-
-    def __str__(self) -> str:
-        return self.en
+    def __init__(
+        self, text: Text | str = "", /, en: str = "", pt: str = "", **values: object
+    ) -> None:
+        text = Text(en=en, pt=pt) if en else text
+        self.text = (text if isinstance(text, Text) else Text(text)).fill(values)
+        super().__init__(self.text)
 
     def say(self, lang: str) -> str:
         """The message in ``lang``, one of ``LANGUAGES``."""
-        return self.pt if lang == "pt" else self.en
+        return self.text.say(lang)
 
 
 def one_of(name: str, known: Iterable[str], got: object) -> Text:
     """That ``got`` is none of the values that ``name`` can have.
 
     Examples:
-        >>> one_of("lang", LANGUAGES, "fr").en
+        >>> str(one_of("lang", LANGUAGES, "fr"))
         "lang: expected one of en, pt, got 'fr'."
     """
-    names = ", ".join(known)
-    return Text(
-        en=f"{name}: expected one of {names}, got {got!r}.",
-        pt=f"{name}: {got!r} não é um valor válido. Escolha entre {names}.",
+    sentence = Text(
+        en="{name}: expected one of {known}, got {got!r}.",
+        pt="{name}: {got!r} não é um valor válido. Escolha entre {known}.",
     )
+    return sentence.fill({"name": name, "known": ", ".join(known), "got": got})
 
 
 def preferred_language(environment: Mapping[str, str]) -> str:
@@ -114,16 +167,25 @@ def choose_language(words: Sequence[str], environment: Mapping[str, str]) -> str
     return known[0] if known else preferred_language(environment)
 
 
-def choose_help(en: str, pt: str) -> str:
+def choose_help(english: str = "", /, en: str = "", pt: str = "", **values: object) -> str:
     """What an option does, for its help; chosen when the command is defined."""
-    return pt if choose_language(sys.argv, os.environ) == "pt" else en
+    text = Text(english or en, pt=pt)
+    return text.say(choose_language(sys.argv, os.environ), values)
+
+
+def translate_help(command: F) -> F:
+    """A command whose help, its docstring, is in the language that is spoken."""
+    command.__doc__ = choose_help(inspect.cleandoc(command.__doc__ or ""))
+    return command
 
 
 def add_portuguese(pt: str) -> Callable[[F], F]:
     """Gives a command its Portuguese help, where its docstring is the English one."""
 
     def decorate(command: F) -> F:
-        command.__doc__ = choose_help(inspect.cleandoc(command.__doc__ or ""), inspect.cleandoc(pt))
+        command.__doc__ = choose_help(
+            inspect.cleandoc(command.__doc__ or ""), pt=inspect.cleandoc(pt)
+        )
         return command
 
     return decorate

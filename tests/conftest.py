@@ -1,5 +1,7 @@
 """What every test may ask for: the device of this run, a seeded generator on it, the command."""
 
+import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -26,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    with contextlib.suppress(ImportError):  # where only the kernels are tried, with make gpu
+        importlib.import_module("hatch_build").compile_catalogues(ROOT)
     # A run in the background, or under nohup, ignores these, and what it starts would inherit it;
     # what has a handler begins in the other programs with the default.
     for number in (signal.SIGINT, signal.SIGHUP):

@@ -114,7 +114,7 @@ def test_the_option_of_the_language_counts_before_the_locale(attnref, monkeypatc
 )
 def test_older_parsers_are_understood_too(english, portuguese):
     said = "Valor inválido para '--n': 'x' não é um número inteiro."
-    assert usage.translate(english) == (portuguese or said)
+    assert usage.translate(english, "pt") == (portuguese or said)
 
 
 def test_what_breaks_is_told_in_portuguese(em_portugues, monkeypatch):

@@ -45,7 +45,7 @@ class Method:
         """Why it cannot be called here, or None."""
         if self.imports is None or importlib.util.find_spec(self.imports) is not None:
             return None
-        return f"{self.needs} is not installed. {book.install('peers', 'en')}"
+        return f"{self.needs} is not installed. {book.install('peers')}"
 
 
 class Registry:

@@ -150,4 +150,4 @@ def check_memory(
 def _check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
-            raise BenchError(*one_of(what, known, name))
+            raise BenchError(one_of(what, known, name))

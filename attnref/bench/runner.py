@@ -22,6 +22,14 @@ INTERRUPTED = "interrupted"
 # Of a method at a length: its answer, its memory, how often to repeat, the fewest samples.
 _CALLS = 3 + clock.FEWEST
 _SOON = 1.0  # seconds that a method may always take at a length
+TAKES = Text(
+    en="takes {seconds:.2g} s a call; raise the budget",
+    pt="leva {seconds:.2g} s por chamada; aumente o orçamento",
+)
+MIGHT_TAKE = Text(
+    en="might take {seconds:.2g} s a call; raise the budget",
+    pt="levaria talvez {seconds:.2g} s por chamada; aumente o orçamento",
+)
 _PREPARING = 0.3  # of the progress at one length
 
 
@@ -136,7 +144,7 @@ def _measure_point(
             peak, seconds = _second_call(run, shape.device)  # some compile in the first
             # Remembered even if it is too slow, or a longer call might take all memory.
             history[point.task, method.name] = _Seen(point.n, seconds, peak)
-            _check_time(seconds, share, Text("takes", "leva"))
+            _check_time(seconds, share, TAKES)
         except Exception as met:  # what one method cannot do must not end the others' run
             if not point.is_probe:
                 record.skipped.append(Skipped(point.task, method.name, point.n, _reason(met)))
@@ -211,15 +219,12 @@ def _check_growth(seen: _Seen, n: int, share: float, device: torch.device) -> No
             en=f"might need {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
             pt=f"precisaria talvez de {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB estão livres",
         )
-    _check_time(seen.seconds * growth, share, Text("might take", "levaria talvez"))
+    _check_time(seen.seconds * growth, share, MIGHT_TAKE)
 
 
-def _check_time(seconds: float, share: float, verb: Text) -> None:
+def _check_time(seconds: float, share: float, said: Text) -> None:
     if _CALLS * seconds > max(share / 2, _SOON):
-        raise BenchError(
-            en=f"{verb.en} {seconds:.2g} s a call; raise the budget",
-            pt=f"{verb.pt} {seconds:.2g} s por chamada; aumente o orçamento",
-        )
+        raise BenchError(said, seconds=seconds)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,19 @@ from attnref.text import Text
 
 __all__ = ["check"]
 
+FAILED = Text(
+    en="function: {name} failed in a call with query, key and value of shape {shape}: {error} (at "
+    "{place}). Fix it, or wrap it in a function that takes tensors of this shape.{hint}",
+    pt="function: {name} falhou numa chamada com query, key e value de forma {shape}: {error} (em "
+    "{place}). Conserte-a, ou envolva-a numa função que receba tensores dessa forma.{hint}",
+)
+FAILED_IN_A_STEP = Text(
+    en="function: {name} failed in a step with query, key and value of shape {shape}: {error} (at "
+    "{place}). Fix it; if its first cache is not None, say what makes it: --cache module:factory.",
+    pt="function: {name} falhou num passo com query, key e value de forma {shape}: {error} (em "
+    "{place}). Conserte-a; se o primeiro cache não for None, diga o que o cria: --cache "
+    "módulo:fábrica.",
+)
 READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
 _SHAPE = "(2, 3, 7, 8)"
 _STEP_SHAPE = "(2, 3, 1, 8)"
@@ -251,8 +264,7 @@ def recognise(
                 yield None  # it is not written yet, which the properties say
                 return
             if isinstance(raised.error, CheckError):
-                refusal = Text(raised.error.en, raised.error.pt)
-                yield Finding(Verdict.WRONG, READ, {"refused": refusal})
+                yield Finding(Verdict.WRONG, READ, {"refused": raised.error.text})
                 return
             error = f"{type(raised.error).__name__}: {raised.error}"
             said_of = {"error": error, "place": raised.place, "hint": raised.hint}
@@ -276,28 +288,13 @@ def recognise(
     if "refused" in values:
         refusal = values["refused"]
         assert isinstance(refusal, Text)
-        raise CheckError(*refusal)
+        raise CheckError(refusal)
     if "error" in values:
         error = strip_controls(str(values["error"])).replace("\n", " ")
-        hint = values["hint"]
-        assert isinstance(hint, Text)
-        if isinstance(about, StepSubject):
-            raise CheckError(
-                en=f"function: {about.name} failed in a step with query, key and value of shape "
-                f"{_STEP_SHAPE}: {error} (at {values['place']}). Fix it; if its first cache is "
-                "not None, say what makes it: --cache module:factory.",
-                pt=f"function: {about.name} falhou num passo com query, key e value de forma "
-                f"{_STEP_SHAPE}: {error} (em {values['place']}). Conserte-a; se o primeiro cache "
-                "não for None, diga o que o cria: --cache módulo:fábrica.",
-            )
-        raise CheckError(
-            en=f"function: {about.name} failed in a call with query, key and value of shape "
-            f"{_SHAPE}: {error} (at {values['place']}). Fix it, or wrap it in a function that "
-            f"takes tensors of this shape.{hint.en}",
-            pt=f"function: {about.name} falhou numa chamada com query, key e value de forma "
-            f"{_SHAPE}: {error} (em {values['place']}). Conserte-a, ou envolva-a numa função que "
-            f"receba tensores dessa forma.{hint.pt}",
-        )
+        step = isinstance(about, StepSubject)
+        said_of = {**values, "name": about.name, "error": error}
+        said_of["shape"] = _STEP_SHAPE if step else _SHAPE
+        raise CheckError((FAILED_IN_A_STEP if step else FAILED).fill(said_of))
     found = values.get("reading", said)
     assert isinstance(found, Reading)
     if finding is not None and finding.text != READ:  # it hung, or took its process along

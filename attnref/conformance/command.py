@@ -82,8 +82,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"{' or '.join(LANGUAGES)} (default: the system language).",
-                pt=f"{' ou '.join(LANGUAGES)} (padrão: o idioma do sistema).",
+                en=f"One of {', '.join(LANGUAGES)} (default: the system language).",
+                pt=f"Um entre {', '.join(LANGUAGES)} (padrão: o idioma do sistema).",
             )
         ),
     ] = None,
@@ -191,7 +191,7 @@ def _answer(request: Request, folder: Path, told: Told | None) -> Answer:
         with contextlib.chdir(folder):
             return Answer(request.report(told), request.settings.strict)
     except CheckError as error:
-        return Answer(Refused(request.function, Text(error.en, error.pt)))
+        return Answer(Refused(request.function, error.text))
     except RuntimeError as error:
         return Answer(Refused(request.function, BROKEN.fill({"error": error})))
 
@@ -245,4 +245,4 @@ def _write(text: str, output: Path | None) -> None:
 
 def _check_choice(name: str, got: str, choices: Sequence[str]) -> None:
     if got not in choices:
-        raise CheckError(*one_of(name, choices, got))
+        raise CheckError(one_of(name, choices, got))

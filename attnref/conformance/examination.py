@@ -80,10 +80,6 @@ BEYOND = Text(
     pt="O erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = {n_many}, mais que "
     "{bound:.2g}, com entradas normais padrão e d_k = {d_k}; zeros teriam erro 1.",
 )
-SHARED = Text(
-    en="PyTorch's own function does so too.",
-    pt="A função do próprio PyTorch também faz isso.",
-)
 
 _PYTORCH = subject(torch.nn.functional.scaled_dot_product_attention)
 BOUND = 0.9  # relative error, where none is stated: what errs so much is hardly better than zeros
@@ -124,9 +120,9 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
         yield Finding(Verdict.NOT_CLAIMED, OF_BOTH)
         return
     shared = finding.verdict is Verdict.UNSAFE and _is_shared(prop, trial, case, finding)
-    yield _add_pytorch(finding) if shared else finding
+    yield replace(finding, shared=shared)
     finding = _shrink(prop, trial, case, finding, shared=shared)
-    yield _add_pytorch(finding) if shared else finding
+    yield replace(finding, shared=shared)
 
 
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
@@ -242,8 +238,3 @@ def _right_fails(prop: Property, trial: Trial, case: Case) -> bool:
 def _fails(prop: Property, trial: Trial, case: Case) -> bool:
     found = ask(prop, trial, case)
     return found is not None and found.verdict in (Verdict.WRONG, Verdict.UNSAFE)
-
-
-def _add_pytorch(finding: Finding) -> Finding:
-    text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
-    return replace(finding, text=text)

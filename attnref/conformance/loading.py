@@ -12,10 +12,16 @@ from typing import Any
 import torch
 
 from attnref.conformance.subject import CheckError
+from attnref.text import Text
+
+NOT_THERE = Text(
+    en="{setting}: {place} has no {name!r}. It has: {there}.",
+    pt="{setting}: {place} não tem {name!r}. Tem: {there}.",
+)
 
 
-def load(target: str) -> Callable[..., Any]:
-    """The function that ``target`` names.
+def load(target: str, setting: str = "function") -> Callable[..., Any]:
+    """The function that ``target`` names, which ``setting`` has given.
 
     Args:
         target: ``module:function`` or ``path/to/file.py:function``; the function may be an
@@ -31,13 +37,20 @@ def load(target: str) -> Callable[..., Any]:
     place, colon, attribute = target.rpartition(":")
     if not (place and colon and attribute):
         raise CheckError(
-            en=f"function: {target!r} is neither module:function nor path/to/file.py:function. "
+            en=f"{setting}: {target!r} is neither module:function nor path/to/file.py:function. "
             "Write for example torch.nn.functional:scaled_dot_product_attention.",
-            pt=f"function: {target!r} não tem a forma módulo:função nem "
+            pt=f"{setting}: {target!r} não tem a forma módulo:função nem "
             "caminho/do/arquivo.py:função. Escreva, por exemplo, "
             "torch.nn.functional:scaled_dot_product_attention.",
         )
-    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    module = (
+        _load_file(Path(place), setting) if place.endswith(".py") else _load_module(place, setting)
+    )
+    return find(module, attribute, place, setting)
+
+
+def find(module: Any, attribute: str, place: str, setting: str) -> Callable[..., Any]:
+    """What has that name in a module, or in what has a name there; ``place`` is the module's."""
     found: Any = module
     for name in attribute.split("."):
         if not hasattr(found, name):
@@ -45,10 +58,11 @@ def load(target: str) -> Callable[..., Any]:
                 each for each, value in vars(module).items() if _may_be_meant(each, value)
             )
             raise CheckError(
-                en=f"function: {place} has no {attribute!r}. It has: "
-                f"{', '.join(there) or 'no function'}.",
-                pt=f"function: {place} não tem {attribute!r}. Tem: "
-                f"{', '.join(there) or 'nenhuma função'}.",
+                NOT_THERE,
+                setting=setting,
+                place=place,
+                name=attribute,
+                there=", ".join(there) or Text(en="no function", pt="nenhuma função"),
             )
         found = getattr(found, name)
     function: Callable[..., Any] = found
@@ -58,26 +72,18 @@ def load(target: str) -> Callable[..., Any]:
 def load_beside(target: str, function: str, setting: str) -> Any:
     """What a setting names beside the function, from one module where one file holds both."""
     place, _, name = target.rpartition(":")
-    module = place
     if place and name and place.endswith(".py") and place == function.rpartition(":")[0]:
-        module = f"checked_{Path(place).stem}"  # else the function would know other classes
-    try:
-        return load(f"{module}:{name}" if place else target)
-    except CheckError as error:
-        raise CheckError(
-            *(
-                each.replace("function:", f"{setting}:", 1).replace(f" {module} ", f" {place} ")
-                for each in (error.en, error.pt)
-            )
-        ) from None
+        module = sys.modules[f"checked_{Path(place).stem}"]  # else there would be two of each class
+        return find(module, name, place, setting)
+    return load(target, setting)
 
 
-def _load_module(name: str) -> Any:
+def _load_module(name: str, setting: str) -> Any:
     # A module beside the caller is found as `python -m` would find it.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        with _loading(name):
+        with _loading(name, setting):
             return importlib.import_module(name)
     except CheckError as error:
         cause = error.__cause__
@@ -86,21 +92,21 @@ def _load_module(name: str) -> Any:
         if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
             raise
         raise CheckError(
-            en=f"function: the module {name!r} cannot be imported: there is no {cause.name!r}. "
+            en=f"{setting}: the module {name!r} cannot be imported: there is no {cause.name!r}. "
             "Start in the folder where it is, install it, or give its path: "
             "path/to/file.py:function.",
-            pt=f"function: não foi possível importar o módulo {name!r}: não existe "
+            pt=f"{setting}: não foi possível importar o módulo {name!r}: não existe "
             f"{cause.name!r}. Comece na pasta em que ele está, instale-o, ou dê o caminho: "
             "caminho/do/arquivo.py:função.",
         ) from None
 
 
-def _load_file(path: Path) -> Any:
+def _load_file(path: Path, setting: str) -> Any:
     if not path.is_file():
         raise CheckError(
-            en=f"function: the file {str(path)!r} does not exist, seen from {Path.cwd()}. Check "
+            en=f"{setting}: the file {str(path)!r} does not exist, seen from {Path.cwd()}. Check "
             "the path.",
-            pt=f"function: o arquivo {str(path)!r} não existe, visto de {Path.cwd()}. Confira o "
+            pt=f"{setting}: o arquivo {str(path)!r} não existe, visto de {Path.cwd()}. Confira o "
             "caminho.",
         )
     name = f"checked_{path.stem}"  # so as not to hide a module of the same name
@@ -109,13 +115,13 @@ def _load_file(path: Path) -> Any:
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))  # as `python path/to/file.py` does
-    with _loading(str(path)):
+    with _loading(str(path), setting):
         spec.loader.exec_module(module)
     return module
 
 
 @contextlib.contextmanager
-def _loading(place: str) -> Iterator[None]:
+def _loading(place: str, setting: str) -> Iterator[None]:
     """What the code prints meanwhile must not mix with the report."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -124,9 +130,9 @@ def _loading(place: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
         raise CheckError(
-            en=f"function: {place} could not be loaded: {type(error).__name__}: {error}. Fix it, "
+            en=f"{setting}: {place} could not be loaded: {type(error).__name__}: {error}. Fix it, "
             "so that it can be imported by itself.",
-            pt=f"function: não foi possível carregar {place}: {type(error).__name__}: {error}. "
+            pt=f"{setting}: não foi possível carregar {place}: {type(error).__name__}: {error}. "
             "Conserte o arquivo, para que possa ser importado sozinho.",
         ) from error
 

@@ -62,7 +62,7 @@ def judge_named(
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
-                raise CheckError(*said)
+                raise CheckError(said)
             if kind == "broken":
                 raise RuntimeError(said)
             if kind == "told" and told is not None:
@@ -100,7 +100,7 @@ def _host(
         tell = {"told": lambda *said: connection.send(("told", said))} if telling else {}
         connection.send(("report", pickle.dumps(judge(about, **tell))))
     except CheckError as error:
-        connection.send(("refused", (error.en, error.pt)))
+        connection.send(("refused", error.text))
     except RuntimeError as error:  # of a property, with all there is to say
         connection.send(("broken", str(error)))
     except Exception:

@@ -21,13 +21,13 @@ from attnref.conformance.result import Result
 from attnref.conformance.settings import BOOLEAN, SETTINGS, Settings, parse
 from attnref.conformance.subject import CheckError, Subject
 from attnref.conformance.verdict import Verdict
-from attnref.text import LANGUAGES, preferred_language
+from attnref.text import LANGUAGES, one_of, preferred_language
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """An option for each setting, and the language."""
     group, lang = parser.getgroup("attnref"), preferred_language(os.environ)
-    group.addoption("--attention-lang", choices=LANGUAGES, help="default: that of the locale")
+    group.addoption("--attention-lang", help="default: that of the locale")
     for each in SETTINGS:
         about: dict[str, Any] = {"dest": f"attention_{each.name}", "help": each.help.say(lang)}
         flags = each.flags("--attention-")
@@ -108,9 +108,12 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     """Adds the properties to whatever else was collected."""
     option = vars(session.config.option)
     target = option["attention"]
-    lang = option["attention_lang"] or preferred_language(os.environ)
+    asked = option["attention_lang"] or preferred_language(os.environ)
+    lang = asked if asked in LANGUAGES else preferred_language(os.environ)
     nodes = []
     try:
+        if asked != lang:
+            raise CheckError(one_of("lang", LANGUAGES, asked))
         said = parse({each.name: option.get(f"attention_{each.name}") for each in SETTINGS})
         ours = project(None if target == NAME else target)
         with contextlib.chdir(ours.folder):

@@ -72,10 +72,10 @@ def project(function: str | None = None) -> Project:
         return Project(here, [Request(function)])
     if file is None:
         about = {"file": NAME, "folder": str(here), "example": EXAMPLE}
-        raise CheckError(*NO_FILE.fill(about))
+        raise CheckError(NO_FILE.fill(about))
     if not found.requests:
         about = {"place": os.path.relpath(file), "example": EXAMPLE}
-        raise CheckError(*NO_SECTION.fill(about))
+        raise CheckError(NO_SECTION.fill(about))
     return found
 
 
@@ -95,5 +95,5 @@ def _read(file: Path) -> Project:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # of its bytes, too
-        raise CheckError(*NOT_READ.fill({"place": name, "error": error})) from None
+        raise CheckError(NOT_READ.fill({"place": name, "error": error})) from None
     return Project(file.parent, read_requests(name, found))

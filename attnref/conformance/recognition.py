@@ -90,7 +90,7 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
     unsaid = [name for name, given in about.given.items() if given == NOTHING]
     if unsaid:
         said_too = _UNSAID.fill({"names": ", ".join(unsaid)})
-        usual.hint = Text(usual.hint.en + said_too.en, usual.hint.pt + said_too.pt)
+        usual.hint = Text.join("", (usual.hint, said_too))
     raise usual
 
 

@@ -28,7 +28,7 @@ class Refused:
 
     def record(self) -> dict[str, object]:
         """What there is to say for JSON."""
-        return {"function": self.function, "error": self.error.en, "passed": False}
+        return {"function": self.function, "error": str(self.error), "passed": False}
 
 
 @dataclass(frozen=True)

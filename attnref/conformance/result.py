@@ -87,7 +87,7 @@ class Result:
 
     def diagnosis(self, lang: str = "en") -> str:
         """One or two sentences for people; the property's statement when it holds."""
-        return strip_controls(self.finding.text.say(lang, self.finding.values))
+        return strip_controls(self.finding.say(lang))
 
     def line(self, lang: str = "en") -> str:
         """The diagnosis, what it may follow from, and what was expected."""

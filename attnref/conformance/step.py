@@ -167,10 +167,10 @@ class Step:
             made = _fill(made)
         if len(self.parameters) == 2 and not _is_pair(made):
             raise CheckError(
-                en=f"cache: expected a pair of {' and '.join(self.parameters)}, got "
+                en=f"cache: expected a pair of {self.parameters[0]} and {self.parameters[1]}, got "
                 f"{type(made).__name__}. Return both.",
-                pt=f"cache: a função deve devolver um par de {' e '.join(self.parameters)}, mas "
-                f"devolveu {type(made).__name__}. Devolva os dois.",
+                pt=f"cache: a função deve devolver um par de {self.parameters[0]} e "
+                f"{self.parameters[1]}, mas devolveu {type(made).__name__}. Devolva os dois.",
             )
         return made
 

@@ -93,7 +93,7 @@ class CannotSay(Exception):
     """
 
     def __init__(self, what: Text) -> None:
-        super().__init__(what.en)
+        super().__init__(what)
         self.what = what
 
 

@@ -9,6 +9,11 @@ from pathlib import Path
 
 from attnref.text import Text
 
+SHARED = Text(
+    en="PyTorch's own function does so too.",
+    pt="A função do próprio PyTorch também faz isso.",
+)
+
 
 class Verdict(Enum):
     """The six answers.
@@ -80,12 +85,18 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a property found, in words whose places ``values`` fill."""
+    """What a property found, in words whose places ``values`` fill; ``shared`` with PyTorch."""
 
     verdict: Verdict
     text: Text
     values: Mapping[str, object] = field(default_factory=dict)
     counterexample: Counterexample | None = None
+    shared: bool = False
+
+    def say(self, lang: str) -> str:
+        """The words, and who else does so."""
+        said = self.text.say(lang, self.values)
+        return f"{said} {SHARED.say(lang)}" if self.shared else said
 
     def reword(self, text: Text, **values: object) -> "Finding":
         """The same in words that say more."""

@@ -16,6 +16,11 @@ from attnref.text import Refusal, Text
 FOLDER = Path(__file__).parent.parent / "minimal"
 _ORIGIN = re.compile(r"Explained in (?P<page>[\w/-]+)(; with every option: (?P<whole>[\w.]+))?\.")
 _LEFT_OUT = re.compile(r"Left out: (?P<said>.*?)\.?(?= Source: )")
+NO_SUCH = Text(en="NAME: {what} {name!r}. {where}", pt="NAME: {what} {name!r}. {where}")
+NEAR = Text(
+    en="NAME: {what} {name!r}. Did you mean {near}? {where}",
+    pt="NAME: {what} {name!r}. Seria {near}? {where}",
+)
 _SUGGESTIONS = 5
 _NO_CODE = frozenset(
     (
@@ -79,25 +84,16 @@ def find(name: str) -> Entry:
 def no_such(name: str, known: list[str], *, what: Text, where: Text) -> Refusal:
     """That a name is none of those that are known, with those that look like it or hold it.
 
-    >>> what = Text(en="no method is called", pt="nenhum método se chama")
-    >>> where = Text(en="Look.", pt="Veja.")
-    >>> refusal = no_such("casual", ["causal", "moba"], what=what, where=where)
-    >>> print(refusal.en)
+    >>> what, where = Text("no method is called"), Text("Look.")
+    >>> print(no_such("casual", ["causal", "moba"], what=what, where=where))
     NAME: no method is called 'casual'. Did you mean causal? Look.
-    >>> print(refusal.pt)
-    NAME: nenhum método se chama 'casual'. Seria causal? Veja.
     """
     asked = name.removeprefix("attnref.")
     alike = difflib.get_close_matches(asked, known, n=_SUGGESTIONS)
     holding = (one for one in known if asked in one)
     near = list(dict.fromkeys([*alike, *holding]))[:_SUGGESTIONS]
     return Refusal(
-        en=f"NAME: {what.en} {name!r}. "
-        + (f"Did you mean {' or '.join(near)}? " if near else "")
-        + where.en,
-        pt=f"NAME: {what.pt} {name!r}. "
-        + (f"Seria {' ou '.join(near)}? " if near else "")
-        + where.pt,
+        NEAR if near else NO_SUCH, what=what, name=name, near=", ".join(near), where=where
     )
 
 

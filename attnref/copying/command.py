@@ -12,7 +12,18 @@ import typer
 
 import attnref
 from attnref.copying.catalogue import Entry, entries, find, header
-from attnref.text import Refusal, add_portuguese, choose_help, preferred_language
+from attnref.text import Refusal, Text, add_portuguese, choose_help, preferred_language
+
+NO_FOLDER = Text(
+    en="DIR: the folder for the modules of {name} is missing. For example: attnref copy --whole "
+    "{name} vendor",
+    pt="DIR: falta a pasta para os módulos de {name}. Por exemplo: attnref copy --whole {name} "
+    "vendor",
+)
+NOT_A_FOLDER = Text(
+    en="DIR: {place} is not a folder. For example: attnref copy --whole {name} vendor",
+    pt="DIR: {place} não é uma pasta. Por exemplo: attnref copy --whole {name} vendor",
+)
 
 
 @add_portuguese(pt="Escreve um método que cabe numa tela num arquivo que só precisa do torch.")
@@ -109,20 +120,7 @@ def _copy_whole(name: str, place: str | None, *, replace: bool) -> None:
 
     module, inside = path_of(name)
     if place is None or os.path.isfile(place) or place == "-":
-        raise Refusal(
-            en=(
-                f"DIR: the folder for the modules of {name} is missing"
-                if place is None
-                else f"DIR: {place} is not a folder"
-            )
-            + f". For example: attnref copy --whole {name} vendor",
-            pt=(
-                f"DIR: falta a pasta para os módulos de {name}"
-                if place is None
-                else f"DIR: {place} não é uma pasta"
-            )
-            + f". Por exemplo: attnref copy --whole {name} vendor",
-        )
+        raise Refusal(NO_FOLDER if place is None else NOT_A_FOLDER, name=name, place=place)
     files = needed_files(module)
     # Without it, an installed attnref would be found first.
     own = {"attnref/__init__.py": f'"""Modules of attnref {attnref.__version__}, as they are."""\n'}

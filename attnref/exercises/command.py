@@ -125,8 +125,8 @@ Language = Annotated[
     str | None,
     typer.Option(
         help=choose_help(
-            en="en or pt (default: the system language).",
-            pt="en ou pt (padrão: o idioma do sistema).",
+            en=f"One of {', '.join(LANGUAGES)} (default: the system language).",
+            pt=f"Um entre {', '.join(LANGUAGES)} (padrão: o idioma do sistema).",
         )
     ),
 ]

@@ -81,8 +81,9 @@ class Exercise:
         return grader
 
     def text(self, language: str) -> ExerciseText:
-        """What it says in ``language``."""
-        path = _FOLDER / self.name / f"{language}.toml"
+        """What it says in ``language``, or in English while nobody has translated it."""
+        paths = (_FOLDER / self.name / f"{each}.toml" for each in (language, "en"))
+        path = next(path for path in paths if path.is_file())
         found = tomllib.loads(path.read_text(encoding="utf-8"))
         return ExerciseText(
             title=found["title"],

@@ -155,8 +155,7 @@ def gradient_of(argument: str, upstream: Tensor) -> Observer:
             raise Cut
         return torch.autograd.grad(output, leaf, upstream)[0]
 
-    values = {"argument": argument}
-    return Observer(look, Text(*(each.format(**values) for each in findings.THE_GRADIENT)))
+    return Observer(look, findings.THE_GRADIENT.fill({"argument": argument}))
 
 
 def largest_tensor(allowed: int) -> Observer:
@@ -267,8 +266,8 @@ def difference(expected: Any, came: Any, which: Text = findings.THE_RESULT) -> F
 
 def _first_part(expected: tuple[Any, ...], came: tuple[Any, ...] | list[Any]) -> Finding | None:
     for number, pair in enumerate(zip(expected, came, strict=True), start=1):
-        values = {"number": number, "count": len(expected)}
-        found = difference(*pair, Text(*(each.format(**values) for each in findings.A_PART)))
+        part = findings.A_PART.fill({"number": number, "count": len(expected)})
+        found = difference(*pair, part)
         if found is not None:
             return found
     return None

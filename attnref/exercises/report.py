@@ -126,7 +126,7 @@ def _call(finding: Finding, lang: str) -> Iterator[str]:
 
 
 def _sentence(finding: Finding, lang: str) -> str:
-    return finding.text.say(lang, finding.values)
+    return finding.say(lang)
 
 
 def _fill(text: str, first: str = "", rest: str = "") -> str:

@@ -80,6 +80,7 @@ def test_a_forbidden_wording_is_reported_where_it_is(root):
         ("attnref/a.py", 'Text(en="x", pt="em\\npaz")\n', 1),
         ("docs/figures/a.py", 'TEXT = {"pt": {"a": "em paz"}}\n', 1),
         ("attnref/a/pt.toml", 'a = "em paz"\n', 1),
+        ("attnref/locale/pt/a.po", '\nmsgid "x"\nmsgstr "em paz"\n', 2),
         ("docs/api.pt.yml", "a: em paz\n", 1),
         ("docs/glossary.yml", "a: {pt: {forms: [em paz]}}\n", 1),
         ("snippets/a.out", "some\n1,000 numbers\n", 2),  # what a program prints
@@ -100,6 +101,7 @@ def test_code_and_the_other_language_are_passed_over(root):
         ("attnref/a.py", 'Text(en="x", pt="the own")\n'),
         ("attnref/a.py", 'TEXT = {"pt": {"a": "the own"}, "en": {"a": "em paz"}}\n'),
         ("docs/api.pt.yml", "a: the own\n"),
+        ("attnref/locale/pt/a.po", 'msgid "em paz"\nmsgstr "the own"\n'),
     ):
         written(root, name, text)
         assert wordings.problems(root) == [], text

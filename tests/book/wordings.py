@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from babel.messages.pofile import read_po
 
 from book.page import CODE, LANGUAGES, Problem, blocks, read_yaml
 
@@ -91,6 +92,9 @@ def pieces(root: Path) -> Iterator[Piece]:
             yield from notebook_pieces(path, language)
         for path in sorted((root / "attnref").rglob(f"{language}.toml")):
             yield Piece(path, 1, language, blank_code(path.read_text(encoding="utf-8")))
+        for path in (root / "attnref" / "locale" / language).rglob("*.po"):
+            for message in read_po(path.read_text(encoding="utf-8").splitlines(keepends=True)):
+                yield Piece(path, message.lineno or 1, language, blank_code(str(message.string)))
     yield from yaml_pieces(root / "docs" / "glossary.yml", None)
     yield from yaml_pieces(root / "docs" / "api.pt.yml", "pt")
     for folder in PYTHON:

@@ -282,7 +282,7 @@ def server(ask, device=CPU):
 
 
 def test_the_server_answers_piece_by_piece():
-    better = Finding(Verdict.WRONG, Text("a", "b"))
+    better = Finding(Verdict.WRONG, Text("a"))
 
     def ask(name):
         if name == "broken":

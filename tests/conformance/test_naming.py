@@ -14,6 +14,7 @@ from attnref.conformance import naming
 from attnref.conformance.checker import judge
 from attnref.conformance.settings import Settings
 from attnref.conformance.subject import CheckError, subject
+from attnref.text import Text
 
 
 def found():
@@ -54,7 +55,7 @@ def test_it_says_that_it_has_loaded_and_hands_over_the_report(said):
 
 
 def refuse():
-    raise CheckError(en="function: no.", pt="function: não.")
+    raise CheckError("function: no.")
 
 
 def break_off(about):
@@ -62,7 +63,7 @@ def break_off(about):
 
 
 def test_it_hands_over_what_went_wrong(said):
-    assert list(said(refuse, asked)) == [("refused", ("function: no.", "function: não."))]
+    assert list(said(refuse, asked)) == [("refused", Text("function: no."))]
 
 
 def test_it_hands_over_what_broke(said):

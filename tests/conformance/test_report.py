@@ -48,7 +48,7 @@ def test_results_say_what_was_found(report):
     assert failure.diagnosis("pt") == (
         "Com d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser 1/sqrt(d_k) = 0.125."
     )
-    assert report.results[0].diagnosis() == report.results[0].rule.statement.en
+    assert report.results[0].diagnosis() == str(report.results[0].rule.statement)
 
 
 def test_cautions_fail_only_when_it_is_strict():

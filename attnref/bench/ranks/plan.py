@@ -58,7 +58,7 @@ def plan_ranks(settings: RankSettings) -> tuple[list[RankPoint], list[str], list
     for what, names, known in (("method", chosen, CASES), ("task", tasks, SCALINGS)):
         for name in names:
             if name not in known:
-                raise BenchError(*one_of(what, known, name))
+                raise BenchError(one_of(what, known, name))
     device = torch.device(settings.device).type
     methods, skipped = [], list[Skipped]()
     for name in dict.fromkeys(chosen):

@@ -23,8 +23,7 @@ from attnref.bench.ranks.plan import (
 from attnref.bench.ranks.processes import CannotBeDone, Pool, busy_seconds, close_all
 from attnref.bench.ranks.worker import Prepared, Sample
 from attnref.bench.record import RankResult, RankSkipped, Record, entry
-from attnref.bench.runner import INTERRUPTED, Progress, _check_time, _report_part
-from attnref.text import Text
+from attnref.bench.runner import INTERRUPTED, TAKES, Progress, _check_time, _report_part
 
 _MOST = 0.2  # of the budget, the part that one method may take
 
@@ -166,7 +165,7 @@ def _first_calls(pool: Pool, name: str, threads: int, share: float) -> _Turn:
     found = [Prepared(*answer) for answer in pool.ask("prepare", name, threads)]
     seconds = max(one.seconds for one in found)
     try:
-        _check_time(seconds, share, Text("takes", "leva"))
+        _check_time(seconds, share, TAKES)
     except BenchError as slow:
         raise CannotBeDone(str(slow)) from None
     return _Turn(pool.size, threads, name, found, clock.calls_for(seconds))

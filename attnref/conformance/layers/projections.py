@@ -53,7 +53,7 @@ class Inseparable(CheckError):
     """A layer cannot be judged behind its projections; ``why`` says it in a clause."""
 
     def __init__(self, message: Text, why: Text) -> None:
-        super().__init__(*message)
+        super().__init__(message)
         self.why = why
 
 
@@ -116,7 +116,7 @@ class Projections(NamedTuple):
             texts.append(SAME)
         if not self.batch_first:
             texts.append(LENGTH_FIRST)
-        return Text(*map(", ".join, zip(*texts, strict=True)))
+        return Text.join(", ", texts)
 
 
 IDENTITY = Projections((), None)

@@ -161,7 +161,7 @@ def whole_subject(
     if hiding:
         values |= {"parameter": hiding.parameter, "form": hiding.form}
         values["meaning"] = MEANINGS[hiding.means].said
-    said = Text(*("; ".join(part.say(lang, values) for part in parts) for lang in Text._fields))
+    said = Text.join("; ", [part.fill(values) for part in parts])
 
     def attention(*tensors: Tensor, **options: Any) -> Any:
         return found(*tensors, **options)

@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_left_out(asked, monkeypatch):
     monkeypatch.setattr(runner, "_check_time", lambda seconds, share, verb: refuse())
 
     def refuse():
-        raise BenchError(en="takes 9 s a call; raise the budget", pt="")
+        raise BenchError("takes 9 s a call; raise the budget")
 
     message = (
         "method: none of the methods can be measured here. sdpa: takes 9 s a call; raise "
