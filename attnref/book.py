@@ -8,15 +8,10 @@ from importlib import metadata
 
 from attnref.text import Text
 
-_IN_THE_BOOK = Text(
-    en="the page {page} of the attnref book",
-    pt="a página {page} do livro attnref",
-)
+_IN_THE_BOOK = Text("the page {page} of the attnref book")
 _INSTALL = Text(
-    en="Run pip install '.[{extra}]' in a clone, or pip install './WHEEL[{extra}]' with the site's "
-    "wheel.",
-    pt="Rode pip install '.[{extra}]' num clone, ou pip install './WHEEL[{extra}]' com o arquivo "
-    "WHEEL do site.",
+    "Run pip install '.[{extra}]' in a clone, or pip install './WHEEL[{extra}]' with the site's "
+    "wheel."
 )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import attnref
 from attnref.book import install
-from attnref.text import Text, add_portuguese, choose_help, choose_language, preferred_language
+from attnref.text import Text, choose_help, choose_language, preferred_language, translate_help
 
 # The module of each subcommand; its function there, or its app of more of them, has that name.
 COMMANDS = {
@@ -18,22 +18,10 @@ COMMANDS = {
     "copy": "attnref.copying.command",
     "exercise": "attnref.exercises.command",
 }
-NO_TYPER = Text(
-    en="the command line needs typer and rich. {install}",
-    pt="a linha de comando precisa de typer e rich. {install}",
-)
-CLOSED = Text(
-    en="standard output is closed. Redirect it to a file.",
-    pt="a saída padrão está fechada. Redirecione-a para um arquivo.",
-)
-BROKE = Text(
-    en="this is not a finding: an error occurred, shown above.",
-    pt="isto não é um veredito: houve um erro, mostrado acima.",
-)
-LOST = Text(
-    en="{error}. The output was not written, or only in part.",
-    pt="{error}. A saída não foi escrita, ou só em parte.",
-)
+NO_TYPER = Text("the command line needs typer and rich. {install}")
+CLOSED = Text("standard output is closed. Redirect it to a file.")
+BROKE = Text("this is not a finding: an error occurred, shown above.")
+LOST = Text("{error}. The output was not written, or only in part.")
 
 
 def main() -> None:
@@ -64,10 +52,10 @@ def main() -> None:
         "--version",
         callback=show_version,
         is_eager=True,
-        help=choose_help(en="Print the version.", pt="Imprime a versão."),
+        help=choose_help("Print the version."),
     )
 
-    @add_portuguese(pt="Atenção por produto escalar escalado: a referência, testada e medida.")
+    @translate_help
     def attnref_(version: Annotated[bool, version] = False) -> None:
         """Scaled dot-product attention: the reference, tested and measured."""
 

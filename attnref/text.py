@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from numbers import Number
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,20 +42,15 @@ class Text:
         filled: what its places have been filled with, by name.
 
     Examples:
-        >>> found = Text(en="Hint {number} of {all}:", pt="Dica {number} de {all}:")
+        >>> found = Text("Hint {number} of {all}:")
         >>> found.say("pt", {"number": 2, "all": 3})
         'Dica 2 de 3:'
         >>> str(found.fill({"number": 2, "all": 3}))
         'Hint 2 of 3:'
     """
 
-    english: str = ""
+    english: str
     filled: tuple[tuple[str, object], ...] = ()
-    en: InitVar[str] = ""  # until all sentences are in the catalogues
-    pt: str = ""
-
-    def __post_init__(self, en: str) -> None:
-        object.__setattr__(self, "english", en or self.english)
 
     def say(self, lang: str, values: Mapping[str, object] | None = None) -> str:
         """The sentence in ``lang``, its places filled with ``values``; without any, as it is.
@@ -67,7 +62,6 @@ class Text:
             raise ValueError(str(one_of("lang", LANGUAGES, lang)))
         # The catalogue has its own heading under the empty sentence.
         template = self.english and _catalogue(lang).gettext(self.english)
-        template = self.pt if self.pt and lang == "pt" else template
         known = {
             name: value.say(lang) if isinstance(value, Text | Refusal) else value
             for name, value in (*self.filled, *(values or {}).items())
@@ -87,7 +81,7 @@ class Text:
             (name, value if isinstance(value, Text | Number) else str(value))
             for name, value in said.items()
         )
-        return Text(self.english, (*self.filled, *plain), pt=self.pt)
+        return Text(self.english, (*self.filled, *plain))
 
     @staticmethod
     def join(separator: str, texts: Sequence["Text"]) -> "Text":
@@ -108,10 +102,7 @@ class Refusal(Exception):
         'n: expected 1, got 0.'
     """
 
-    def __init__(
-        self, text: Text | str = "", /, en: str = "", pt: str = "", **values: object
-    ) -> None:
-        text = Text(en=en, pt=pt) if en else text
+    def __init__(self, text: Text | str, /, **values: object) -> None:
         self.text = (text if isinstance(text, Text) else Text(text)).fill(values)
         super().__init__(self.text)
 
@@ -127,10 +118,7 @@ def one_of(name: str, known: Iterable[str], got: object) -> Text:
         >>> str(one_of("lang", LANGUAGES, "fr"))
         "lang: expected one of en, pt, got 'fr'."
     """
-    sentence = Text(
-        en="{name}: expected one of {known}, got {got!r}.",
-        pt="{name}: {got!r} não é um valor válido. Escolha entre {known}.",
-    )
+    sentence = Text("{name}: expected one of {known}, got {got!r}.")
     return sentence.fill({"name": name, "known": ", ".join(known), "got": got})
 
 
@@ -167,25 +155,12 @@ def choose_language(words: Sequence[str], environment: Mapping[str, str]) -> str
     return known[0] if known else preferred_language(environment)
 
 
-def choose_help(english: str = "", /, en: str = "", pt: str = "", **values: object) -> str:
+def choose_help(english: str, /, **values: object) -> str:
     """What an option does, for its help; chosen when the command is defined."""
-    text = Text(english or en, pt=pt)
-    return text.say(choose_language(sys.argv, os.environ), values)
+    return Text(english).say(choose_language(sys.argv, os.environ), values)
 
 
 def translate_help(command: F) -> F:
     """A command whose help, its docstring, is in the language that is spoken."""
     command.__doc__ = choose_help(inspect.cleandoc(command.__doc__ or ""))
     return command
-
-
-def add_portuguese(pt: str) -> Callable[[F], F]:
-    """Gives a command its Portuguese help, where its docstring is the English one."""
-
-    def decorate(command: F) -> F:
-        command.__doc__ = choose_help(
-            inspect.cleandoc(command.__doc__ or ""), pt=inspect.cleandoc(pt)
-        )
-        return command
-
-    return decorate

@@ -10,68 +10,42 @@ from attnref.text import Text
 
 # Its own phrases, of all versions that are allowed; the rest of a help text is ours.
 PHRASES = {
-    r"^Usage: (?P<command>.*?) COMMAND \[ARGS\]\.\.\.": Text(
-        en="Usage: {command} COMMAND [ARGS]...", pt="Uso: {command} COMANDO [ARGUMENTOS]..."
-    ),
-    r"^Usage: ": Text(en="Usage: ", pt="Uso: "),
-    r"\[OPTIONS\]": Text(en="[OPTIONS]", pt="[OPÇÕES]"),
-    r"^Options:$": Text(en="Options:", pt="Opções:"),
-    r"^Arguments:$": Text(en="Arguments:", pt="Argumentos:"),
-    r"^Commands:$": Text(en="Commands:", pt="Comandos:"),
-    r"\[required\]": Text(en="[required]", pt="[obrigatório]"),
-    r"\[default: ": Text(en="[default: ", pt="[padrão: "),
-    r"Show this message and exit\.": Text(
-        en="Show this message and exit.", pt="Mostra esta mensagem."
-    ),
-    r"^No such command (?P<name>'.+?')\.": Text(
-        en="No such command {name}.", pt="Não há o comando {name}."
-    ),
-    r"\bDid you mean (?P<names>.+)\?": Text(en="Did you mean {names}?", pt="Seria {names}?"),
-    r"^No such option: (?P<name>\S+?)(?P<end>\.?)(?= |$)": Text(
-        en="No such option: {name}{end}", pt="Não há a opção {name}{end}"
-    ),
-    r"\(Possible options: (?P<names>.+)\)": Text(
-        en="(Possible options: {names})", pt="(opções parecidas: {names})"
-    ),
-    r"^Missing command\.": Text(en="Missing command.", pt="Falta o comando."),
-    r"^Missing argument (?P<name>'.+?')\.": Text(
-        en="Missing argument {name}.", pt="Falta o argumento {name}."
-    ),
-    r"^Option (?P<name>'.+?') requires an argument\.": Text(
-        en="Option {name} requires an argument.", pt="A opção {name} pede um valor."
-    ),
+    r"^Usage: (?P<command>.*?) COMMAND \[ARGS\]\.\.\.": Text("Usage: {command} COMMAND [ARGS]..."),
+    r"^Usage: ": Text("Usage: "),
+    r"\[OPTIONS\]": Text("[OPTIONS]"),
+    r"^Options:$": Text("Options:"),
+    r"^Arguments:$": Text("Arguments:"),
+    r"^Commands:$": Text("Commands:"),
+    r"\[required\]": Text("[required]"),
+    r"\[default: ": Text("[default: "),
+    r"Show this message and exit\.": Text("Show this message and exit."),
+    r"^No such command (?P<name>'.+?')\.": Text("No such command {name}."),
+    r"\bDid you mean (?P<names>.+)\?": Text("Did you mean {names}?"),
+    r"^No such option: (?P<name>\S+?)(?P<end>\.?)(?= |$)": Text("No such option: {name}{end}"),
+    r"\(Possible options: (?P<names>.+)\)": Text("(Possible options: {names})"),
+    r"^Missing command\.": Text("Missing command."),
+    r"^Missing argument (?P<name>'.+?')\.": Text("Missing argument {name}."),
+    r"^Option (?P<name>'.+?') requires an argument\.": Text("Option {name} requires an argument."),
     r"^Option (?P<name>'.+?') does not take a value\.": Text(
-        en="Option {name} does not take a value.", pt="A opção {name} não recebe valor."
+        "Option {name} does not take a value."
     ),
     r"^Got unexpected extra argument(?:s|\(s\))? \((?P<names>.+)\)": Text(
-        en="Got unexpected extra arguments ({names})", pt="Argumentos a mais: {names}"
+        "Got unexpected extra arguments ({names})"
     ),
-    r"^Invalid value for (?P<name>'.+?'): ": Text(
-        en="Invalid value for {name}: ", pt="Valor inválido para {name}: "
-    ),
-    r"Input should be a valid integer.*": Text(
-        en="Input should be a valid integer.", pt="deve ser um número inteiro."
-    ),
-    r"Input should be a valid number.*": Text(
-        en="Input should be a valid number.", pt="deve ser um número."
-    ),
-    r"(?P<got>'[^']*') is not a valid integer\.": Text(
-        en="{got} is not a valid integer.", pt="{got} não é um número inteiro."
-    ),
-    r"(?P<got>'[^']*') is not a valid float\.": Text(
-        en="{got} is not a valid float.", pt="{got} não é um número."
-    ),
+    r"^Invalid value for (?P<name>'.+?'): ": Text("Invalid value for {name}: "),
+    r"Input should be a valid integer.*": Text("Input should be a valid integer."),
+    r"Input should be a valid number.*": Text("Input should be a valid number."),
+    r"(?P<got>'[^']*') is not a valid integer\.": Text("{got} is not a valid integer."),
+    r"(?P<got>'[^']*') is not a valid float\.": Text("{got} is not a valid float."),
     r"^Install completion for the current shell\.": Text(
-        en="Install completion for the current shell.",
-        pt="Instala o autocompletar no shell atual.",
+        "Install completion for the current shell."
     ),
     r"^Show completion for the current shell.*": Text(
-        en="Show completion for the current shell, to copy it or customize the installation.",
-        pt="Mostra o autocompletar do shell atual, para copiá-lo ou adaptá-lo.",
+        "Show completion for the current shell, to copy it or customize the installation."
     ),
 }
-ERROR = Text(en="Error: {error}", pt="Erro: {error}")
-TRY = Text(en="Try {command} for help.", pt="Veja {command}.")
+ERROR = Text("Error: {error}")
+TRY = Text("Try {command} for help.")
 # By whatever name typer's parser has it: click's own, or the one that comes with typer.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 

@@ -21,23 +21,16 @@ from attnref.bench.ranks.table import rank_tables
 from attnref.bench.record import Record
 from attnref.bench.runner import INTERRUPTED, Progress, measure
 from attnref.bench.table import left_out, tables
-from attnref.text import add_portuguese, choose_help, preferred_language
+from attnref.text import choose_help, preferred_language, translate_help
 
 _DEFAULTS = Settings()
 
 
-@add_portuguese(
-    pt="Mede métodos de atenção lado a lado, com o erro e a memória ao lado de cada tempo."
-)
+@translate_help
 def bench(
     method: Annotated[
         list[str] | None,
-        typer.Argument(
-            help=choose_help(
-                en="Methods to measure (default: all).",
-                pt="Métodos a medir (padrão: todos).",
-            )
-        ),
+        typer.Argument(help=choose_help("Methods to measure (default: all).")),
     ] = None,
     task: Annotated[
         list[str] | None,
@@ -45,8 +38,9 @@ def bench(
             "--task",
             "-t",
             help=choose_help(
-                en=f"{', '.join(TASKS)}; with --ranks {', '.join(SCALINGS)}. Can be repeated.",
-                pt=f"{', '.join(TASKS)}; com --ranks {', '.join(SCALINGS)}. Pode ser repetida.",
+                "{tasks}; with --ranks {scalings}. Can be repeated.",
+                tasks=", ".join(TASKS),
+                scalings=", ".join(SCALINGS),
             ),
         ),
     ] = None,
@@ -55,76 +49,52 @@ def bench(
         typer.Option(
             "--n",
             "-n",
-            help=choose_help(
-                en="Number of keys; in weak, keys per rank. Can be repeated.",
-                pt="Número de chaves; em weak, por rank. Pode ser repetida.",
-            ),
+            help=choose_help("Number of keys; in weak, keys per rank. Can be repeated."),
         ),
     ] = None,
     dtype: Annotated[
         str,
-        typer.Option(
-            help=choose_help(en=f"One of {', '.join(DTYPES)}.", pt=f"Um entre {', '.join(DTYPES)}.")
-        ),
+        typer.Option(help=choose_help("One of {dtypes}.", dtypes=", ".join(DTYPES))),
     ] = _DEFAULTS.dtype,
     device: Annotated[
         str,
-        typer.Option(
-            help=choose_help(en="cpu, cuda or cuda:<number>.", pt="cpu, cuda ou cuda:<número>.")
-        ),
+        typer.Option(help=choose_help("cpu, cuda or cuda:<number>.")),
     ] = _DEFAULTS.device,
-    heads: Annotated[
-        int, typer.Option(help=choose_help(en="Number of heads.", pt="Número de cabeças."))
-    ] = _DEFAULTS.heads,
+    heads: Annotated[int, typer.Option(help=choose_help("Number of heads."))] = _DEFAULTS.heads,
     head_dim: Annotated[
-        int, typer.Option(help=choose_help(en="Width of each head.", pt="Largura de cada cabeça."))
+        int, typer.Option(help=choose_help("Width of each head."))
     ] = _DEFAULTS.head_dim,
     seed: Annotated[
         int,
-        typer.Option(help=choose_help(en="Random seed.", pt="Semente dos números aleatórios.")),
+        typer.Option(help=choose_help("Random seed.")),
     ] = _DEFAULTS.seed,
     repeats: Annotated[
         int,
-        typer.Option(
-            help=choose_help(en="Maximum number of samples.", pt="Número máximo de amostras.")
-        ),
+        typer.Option(help=choose_help("Maximum number of samples.")),
     ] = _DEFAULTS.repeats,
     budget: Annotated[
         float,
-        typer.Option(
-            help=choose_help(
-                en="Total time budget, in seconds.", pt="Tempo total disponível, em segundos."
-            )
-        ),
+        typer.Option(help=choose_help("Total time budget, in seconds.")),
     ] = _DEFAULTS.budget,
     backward: Annotated[
         bool,
         typer.Option(
             "--backward",
-            help=choose_help(
-                en="Also time the gradients of the inputs.",
-                pt="Mede também os gradientes das entradas.",
-            ),
+            help=choose_help("Also time the gradients of the inputs."),
         ),
     ] = _DEFAULTS.backward,
     ranks: Annotated[
         list[int] | None,
         typer.Option(
             "--ranks",
-            help=choose_help(
-                en="Number of processes that share a sequence. Can be repeated.",
-                pt="Número de processos que dividem uma sequência. Pode ser repetida.",
-            ),
+            help=choose_help("Number of processes that share a sequence. Can be repeated."),
         ),
     ] = None,
     threads: Annotated[
         list[int] | None,
         typer.Option(
             "--threads",
-            help=choose_help(
-                en="Threads per rank (default: 1). Can be repeated.",
-                pt="Threads por rank (padrão: 1). Pode ser repetida.",
-            ),
+            help=choose_help("Threads per rank (default: 1). Can be repeated."),
         ),
     ] = None,
     output: Annotated[
@@ -132,30 +102,21 @@ def bench(
         typer.Option(
             "--output",
             "-o",
-            help=choose_help(
-                en="Destination file of the record, as JSON.",
-                pt="Arquivo de destino do registro, em JSON.",
-            ),
+            help=choose_help("Destination file of the record, as JSON."),
         ),
     ] = None,
     charts: Annotated[
         Path | None,
         typer.Option(
             "--charts",
-            help=choose_help(
-                en="Folder for the charts, one SVG per task.",
-                pt="Pasta para os gráficos, um SVG por tarefa.",
-            ),
+            help=choose_help("Folder for the charts, one SVG per task."),
         ),
     ] = None,
     show: Annotated[
         bool,
         typer.Option(
             "--list",
-            help=choose_help(
-                en="List all methods and their tasks; measure nothing.",
-                pt="Lista todos os métodos e suas tarefas, sem medir.",
-            ),
+            help=choose_help("List all methods and their tasks; measure nothing."),
         ),
     ] = False,
 ) -> None:
@@ -223,17 +184,14 @@ def _check_ranks(ranks: list[int] | None, threads: list[int] | None, charts: Pat
     """Options that say nothing without ranks, or with them."""
     if threads and not ranks:
         raise BenchError(
-            en=f"threads: {', '.join(map(str, threads))} was given without --ranks. Add --ranks, "
-            "or set OMP_NUM_THREADS for a measurement in this process.",
-            pt=f"threads: {', '.join(map(str, threads))} veio sem --ranks. Acrescente --ranks ou, "
-            "para medir neste processo, defina OMP_NUM_THREADS.",
+            "threads: {threads} was given without --ranks. Add --ranks, or set OMP_NUM_THREADS "
+            "for a measurement in this process.",
+            threads=", ".join(map(str, threads)),
         )
     if charts and ranks:
         raise BenchError(
-            en="charts: cannot be combined with ranks, because a chart shows time against length. "
-            "Leave --charts out; --output keeps all numbers.",
-            pt="charts: não combina com ranks, porque um gráfico mostra o tempo em função do "
-            "comprimento. Tire --charts; --output guarda todos os números.",
+            "charts: cannot be combined with ranks, because a chart shows time against length. "
+            "Leave --charts out; --output keeps all numbers."
         )
 
 
@@ -247,8 +205,9 @@ def _check_places(output: Path | None, charts: Path | None) -> None:
             continue
         if not folder.is_dir():
             raise BenchError(
-                en=f"{name}: the folder {folder} does not exist. Create it first.",
-                pt=f"{name}: a pasta {folder} não existe. Crie-a antes.",
+                "{name}: the folder {folder} does not exist. Create it first.",
+                name=name,
+                folder=folder,
             )
         try:
             if place is output and place.exists():
@@ -257,7 +216,8 @@ def _check_places(output: Path | None, charts: Path | None) -> None:
                 tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             raise BenchError(
-                en=f"{name}: cannot write to {place}: {error.strerror}. Choose another place.",
-                pt=f"{name}: não foi possível escrever em {place}: {error.strerror}. Escolha "
-                "outro lugar.",
+                "{name}: cannot write to {place}: {reason}. Choose another place.",
+                name=name,
+                place=place,
+                reason=error.strerror,
             ) from None

@@ -85,10 +85,10 @@ def plan(settings: Settings) -> tuple[list[Point], list[Skipped]]:
     if not points and not skipped:
         able_tasks = sorted({task for name in chosen for task in known[name].cases})
         raise BenchError(
-            en=f"task: {', '.join(chosen)} cannot do {', '.join(tasks)}. Choose from "
-            f"{', '.join(able_tasks)}.",
-            pt=f"task: {', '.join(tasks)} não está entre as tarefas de {', '.join(chosen)}. "
-            f"Escolha entre {', '.join(able_tasks)}.",
+            "task: {chosen} cannot do {tasks}. Choose from {known}.",
+            chosen=", ".join(chosen),
+            tasks=", ".join(tasks),
+            known=", ".join(able_tasks),
         )
     return points, skipped
 
@@ -99,13 +99,11 @@ def check(settings: Settings) -> tuple[torch.dtype, torch.device]:
     for name, count in [*counts.items(), *(("n", n) for n in settings.lengths or ())]:
         if count < 1:
             raise BenchError(
-                en=f"{name}: expected a number of at least 1, got {count}.",
-                pt=f"{name} deve ser um número a partir de 1, mas é {count}.",
+                "{name}: expected a number of at least 1, got {count}.", name=name, count=count
             )
     if not settings.budget > 0:
         raise BenchError(
-            en=f"budget: expected a positive number of seconds, got {settings.budget}.",
-            pt=f"budget deve ser um número de segundos maior que 0, mas é {settings.budget}.",
+            "budget: expected a positive number of seconds, got {budget}.", budget=settings.budget
         )
     _check_names("dtype", [settings.dtype], DTYPES)
     try:
@@ -114,15 +112,13 @@ def check(settings: Settings) -> tuple[torch.dtype, torch.device]:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
         raise BenchError(
-            en=f"device: expected cpu, cuda or cuda:<number>, got {settings.device!r}.",
-            pt=f"device deve ser cpu, cuda ou cuda:<número>, mas é {settings.device!r}.",
+            "device: expected cpu, cuda or cuda:<number>, got {device!r}.", device=settings.device
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise BenchError(
-            en=f"device: PyTorch does not see {settings.device!r}; it sees "
-            f"{torch.cuda.device_count()} CUDA devices.",
-            pt=f"device: o PyTorch não vê {settings.device!r}; ele vê {torch.cuda.device_count()} "
-            "dispositivos CUDA.",
+            "device: PyTorch does not see {device!r}; it sees {count} CUDA devices.",
+            device=settings.device,
+            count=torch.cuda.device_count(),
         )
     return DTYPES[settings.dtype], device
 
@@ -138,12 +134,12 @@ def check_memory(
     free = memory.free_bytes(device)
     if free is not None and needed > KEPT_FREE * free:
         raise BenchError(
-            en=f"n: the inputs and the exact answer do not fit in the {free / 1e9:.1f} GB that "
-            f"are free: with n = {point.n}, task {point.task!r} needs {needed / 1e9:.1f} GB. "
-            "Lower --n, --heads or --head-dim.",
-            pt=f"n: as entradas e a resposta exata não cabem nos {free / 1e9:.1f} GB livres: com "
-            f"n = {point.n}, a tarefa {point.task!r} precisa de {needed / 1e9:.1f} GB. Diminua "
-            "--n, --heads ou --head-dim.",
+            "n: the inputs and the exact answer do not fit in the {free:.1f} GB that are free: "
+            "with n = {n}, task {task!r} needs {needed:.1f} GB. Lower --n, --heads or --head-dim.",
+            free=free / 1e9,
+            n=point.n,
+            task=point.task,
+            needed=needed / 1e9,
         )
 
 

@@ -146,10 +146,7 @@ def packed(shape: Shape) -> Problem:
     total = sum(LENGTHS)
     rest = [max(1, length * shape.n // total) for length in LENGTHS[1:]]
     if shape.n <= sum(rest):
-        raise BenchError(
-            en=f"n: expected at least 8 for task 'packed', got {shape.n}. Raise --n.",
-            pt=f"n deve ser no mínimo 8 na tarefa 'packed', mas é {shape.n}. Aumente --n.",
-        )
+        raise BenchError("n: expected at least 8 for task 'packed', got {n}. Raise --n.", n=shape.n)
     lengths = (shape.n - sum(rest), *rest)
     borders = torch.tensor((0, *lengths)).cumsum(0).to(shape.device)
     mask = masks.packed(lengths)
@@ -171,8 +168,9 @@ def drafts(shape: Shape) -> Problem:
     """The 16 nodes of a binary tree, the last of n keys in a cache, in groups as in ``decode``."""
     if shape.n < DRAFTS:
         raise BenchError(
-            en=f"n: expected at least {DRAFTS} for task 'drafts', got {shape.n}. Raise --n.",
-            pt=f"n deve ser no mínimo {DRAFTS} na tarefa 'drafts', mas é {shape.n}. Aumente --n.",
+            "n: expected at least {least} for task 'drafts', got {n}. Raise --n.",
+            least=DRAFTS,
+            n=shape.n,
         )
     step = decode(shape)
     generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)

@@ -22,14 +22,8 @@ INTERRUPTED = "interrupted"
 # Of a method at a length: its answer, its memory, how often to repeat, the fewest samples.
 _CALLS = 3 + clock.FEWEST
 _SOON = 1.0  # seconds that a method may always take at a length
-TAKES = Text(
-    en="takes {seconds:.2g} s a call; raise the budget",
-    pt="leva {seconds:.2g} s por chamada; aumente o orçamento",
-)
-MIGHT_TAKE = Text(
-    en="might take {seconds:.2g} s a call; raise the budget",
-    pt="levaria talvez {seconds:.2g} s por chamada; aumente o orçamento",
-)
+TAKES = Text("takes {seconds:.2g} s a call; raise the budget")
+MIGHT_TAKE = Text("might take {seconds:.2g} s a call; raise the budget")
 _PREPARING = 0.3  # of the progress at one length
 
 
@@ -109,8 +103,7 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
     if not record.results:
         reasons = "; ".join(dict.fromkeys(f"{skip.method}: {skip.reason}" for skip in skipped))
         raise BenchError(
-            en=f"method: none of the methods can be measured here. {reasons}.",
-            pt=f"method: nenhum dos métodos pode ser medido aqui. {reasons}.",
+            "method: none of the methods can be measured here. {reasons}.", reasons=reasons
         )
     return record
 
@@ -216,8 +209,9 @@ def _check_growth(seen: _Seen, n: int, share: float, device: torch.device) -> No
     free, needed = memory.free_bytes(device), seen.peak_bytes * growth
     if free is not None and needed > KEPT_FREE * free:
         raise BenchError(
-            en=f"might need {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
-            pt=f"precisaria talvez de {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB estão livres",
+            "might need {needed:.1f} GB, {free:.1f} GB are free",
+            needed=needed / 1e9,
+            free=free / 1e9,
         )
     _check_time(seen.seconds * growth, share, MIGHT_TAKE)
 

@@ -20,8 +20,10 @@ def found_axes(
     if "packed" in (said.layout, about.layout) and said.layout not in (None, about.layout):
         expected = about.layout or "cu_seqlens in its signature"
         refusal = CheckError(
-            en=f"layout: expected {expected} for {about.name}, got {said.layout!r}.",
-            pt=f"layout de {about.name} deve ser {expected}, mas é {said.layout!r}.",
+            "layout: expected {expected} for {name}, got {layout!r}.",
+            expected=expected,
+            name=about.name,
+            layout=said.layout,
         )
         raise Raised(refusal, about.name)
     if said.layout is None and about.layout is not None:

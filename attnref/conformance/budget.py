@@ -149,7 +149,8 @@ def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
         if x is not None and x.is_floating_point()
     }
     setting = question.setting._replace(attn_mask=leaves.get("attn_mask", mask))
-    exact = question._replace(**{name: leaves[name] for name in _INPUTS}, setting=setting)
+    query, key, value = (leaves[name] for name in _INPUTS)
+    exact = Question(query, key, value, setting, question.device)
     with torch.enable_grad():
         q, k, v = exact.tensors()
         added = exact.added()

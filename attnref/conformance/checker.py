@@ -31,19 +31,14 @@ from attnref.text import Text
 __all__ = ["check"]
 
 FAILED = Text(
-    en="function: {name} failed in a call with query, key and value of shape {shape}: {error} (at "
-    "{place}). Fix it, or wrap it in a function that takes tensors of this shape.{hint}",
-    pt="function: {name} falhou numa chamada com query, key e value de forma {shape}: {error} (em "
-    "{place}). Conserte-a, ou envolva-a numa função que receba tensores dessa forma.{hint}",
+    "function: {name} failed in a call with query, key and value of shape {shape}: {error} (at "
+    "{place}). Fix it, or wrap it in a function that takes tensors of this shape.{hint}"
 )
 FAILED_IN_A_STEP = Text(
-    en="function: {name} failed in a step with query, key and value of shape {shape}: {error} (at "
-    "{place}). Fix it; if its first cache is not None, say what makes it: --cache module:factory.",
-    pt="function: {name} falhou num passo com query, key e value de forma {shape}: {error} (em "
-    "{place}). Conserte-a; se o primeiro cache não for None, diga o que o cria: --cache "
-    "módulo:fábrica.",
+    "function: {name} failed in a step with query, key and value of shape {shape}: {error} (at "
+    "{place}). Fix it; if its first cache is not None, say what makes it: --cache module:factory."
 )
-READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
+READ = Text("read")  # carries a reading from the process that has found it
 _SHAPE = "(2, 3, 7, 8)"
 _STEP_SHAPE = "(2, 3, 1, 8)"
 _WHOLE = 18  # times the limit, for all properties together
@@ -151,8 +146,7 @@ def find_subject(
     if settings.against is not None and not callable(settings.against):
         kind = type(settings.against).__name__
         raise CheckError(
-            en=f"against: expected a function, got {kind}. Give the function itself.",
-            pt=f"against deve ser uma função, mas é {kind}. Dê a própria função.",
+            "against: expected a function, got {kind}. Give the function itself.", kind=kind
         )
     said = settings.supports, name, settings.names
     if settings.is_step:
@@ -354,10 +348,7 @@ def _conclude(prop: Property, finding: Finding | None) -> Finding:
     return finding
 
 
-UNMET = Text(
-    en="Demanded is {convention}={wanted}. {said}",
-    pt="Exige-se {convention}={wanted}. {said}",
-)
+UNMET = Text("Demanded is {convention}={wanted}. {said}")
 
 
 def _demand(prop: Property, finding: Finding, demands: Mapping[str, str]) -> Finding:
@@ -385,8 +376,8 @@ def _reach(device: torch.device) -> None:
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckError(
-            en=f"device: PyTorch cannot compute on {str(device)!r} here: {reason}. Leave it out "
-            "for the CPU.",
-            pt=f"device: o PyTorch não consegue calcular em {str(device)!r} aqui: {reason}. Omita "
-            "a opção para usar a CPU.",
+            "device: PyTorch cannot compute on {device!r} here: {reason}. Leave it out for the "
+            "CPU.",
+            device=str(device),
+            reason=reason,
         ) from None

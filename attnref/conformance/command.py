@@ -21,13 +21,19 @@ from attnref.conformance.reports import Answer, Refused
 from attnref.conformance.request import Request
 from attnref.conformance.settings import SETTINGS, parse
 from attnref.conformance.subject import CheckError
-from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
+from attnref.text import (
+    LANGUAGES,
+    Text,
+    choose_help,
+    choose_language,
+    one_of,
+    preferred_language,
+    translate_help,
+)
 
 BROKEN = Text(
-    en="{error}\nThis is not a verdict: the checker could not go on. A function that changes "
-    "PyTorch globally, its default device or its tensors, can cause that.",
-    pt="{error}\nIsto não é um veredito: o verificador não pôde continuar. Uma função que altera "
-    "o PyTorch globalmente, o dispositivo padrão ou os tensores, pode causar isso.",
+    "{error}\nThis is not a verdict: the checker could not go on. A function that changes "
+    "PyTorch globally, its default device or its tensors, can cause that."
 )
 FORMATS = ("text", "json", "junit", "github")
 
@@ -43,7 +49,10 @@ def _add_settings(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             annotation=Annotated[
                 each.typed | None,
-                typer.Option("/".join(each.flags()), help=choose_help(*each.help)),
+                typer.Option(
+                    "/".join(each.flags()),
+                    help=each.help.say(choose_language(sys.argv, os.environ)),
+                ),
             ],
         )
         for each in SETTINGS
@@ -55,24 +64,14 @@ def _add_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @_add_settings
-@add_portuguese(
-    pt="""Verifica uma função de atenção pelas regras do próprio attnref, ou um passo com cache.
-
-    As listas são separadas por vírgulas, ou a opção é repetida. O que o pyproject.toml diz de uma
-    função vale, se nenhuma opção disser outra coisa. O código de saída é 0 quando não há erro, 1
-    quando há, ou quando o resultado não é o que o projeto espera, 2 quando a verificação não pôde
-    ser feita.
-    """
-)
+@translate_help
 def check(
     function: Annotated[
         str | None,
         typer.Argument(
             help=choose_help(
-                en="module:function or path/to/file.py:function, or a class of layers (default: "
-                "those of [tool.attnref.check] in pyproject.toml).",
-                pt="módulo:função ou caminho/do/arquivo.py:função, ou uma classe de camadas "
-                "(padrão: as de [tool.attnref.check] no pyproject.toml).",
+                "module:function or path/to/file.py:function, or a class of layers (default: "
+                "those of [tool.attnref.check] in pyproject.toml)."
             ),
             show_default=False,
         ),
@@ -82,18 +81,14 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"One of {', '.join(LANGUAGES)} (default: the system language).",
-                pt=f"Um entre {', '.join(LANGUAGES)} (padrão: o idioma do sistema).",
+                "One of {languages} (default: the system language).", languages=", ".join(LANGUAGES)
             )
         ),
     ] = None,
     format: Annotated[
         str,
         typer.Option(
-            help=choose_help(
-                en=f"Format of the report: {', '.join(FORMATS)}.",
-                pt=f"Formato do relatório: {', '.join(FORMATS)}.",
-            )
+            help=choose_help("Format of the report: {formats}.", formats=", ".join(FORMATS))
         ),
     ] = FORMATS[0],
     verbose: Annotated[
@@ -101,10 +96,7 @@ def check(
         typer.Option(
             "--verbose",
             "-v",
-            help=choose_help(
-                en="List all properties, those that hold too.",
-                pt="Lista todas as propriedades, também as que valem.",
-            ),
+            help=choose_help("List all properties, those that hold too."),
         ),
     ] = False,
     output: Annotated[
@@ -112,10 +104,7 @@ def check(
         typer.Option(
             "--output",
             "-o",
-            help=choose_help(
-                en="Destination file of the report ('-' prints it).",
-                pt="Arquivo de destino do relatório ('-' o imprime).",
-            ),
+            help=choose_help("Destination file of the report ('-' prints it)."),
         ),
     ] = None,
     **options: Any,
@@ -135,10 +124,9 @@ def check(
             output = None
         if output is not None and (output.is_dir() or not output.parent.is_dir()):
             raise CheckError(
-                en=f"output: {str(output)!r} is not a file in an existing folder. Create the "
-                "folder first, and name a file in it.",
-                pt=f"output: {str(output)!r} não é um arquivo numa pasta que exista. Crie a pasta "
-                "antes, e indique um arquivo nela.",
+                "output: {output!r} is not a file in an existing folder. Create the folder first, "
+                "and name a file in it.",
+                output=str(output),
             )
         said = parse(options)
         found = _project(function, said)
@@ -146,8 +134,8 @@ def check(
         printed = format == "text" and output is None
         for request in found.requests:
             with _progress(request.function, shown=printed and sys.stderr.isatty()) as told:
-                asked = request.with_options(said)
-                answers.append(answer := _answer(asked, found.folder, told))
+                ready = request.with_options(said)
+                answers.append(answer := _answer(ready, found.folder, told))
             if isinstance(answer.report, Refused):
                 about = f"{request.function}: " if function is None else ""
                 error = answer.report.error.say(lang)
@@ -178,10 +166,10 @@ def _project(function: str | None, said: Mapping[str, object]) -> Project:
         if each.name in said and not each.of_run:
             option = each.spelled
             raise CheckError(
-                en=f"{option}: applies to one function only. Name the function, or write {option} "
-                f'in [tool.attnref.check."module:function"] of {NAME}.',
-                pt=f"{option}: vale para uma só função. Indique a função, ou escreva {option} em "
-                f'[tool.attnref.check."módulo:função"] de {NAME}.',
+                "{option}: applies to one function only. Name the function, or write {option} in "
+                '[tool.attnref.check."module:function"] of {file}.',
+                option=option,
+                file=NAME,
             )
     return project(function)
 
@@ -237,9 +225,9 @@ def _write(text: str, output: Path | None) -> None:
         output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise CheckError(
-            en=f"output: cannot write to {str(output)!r}: {error.strerror}. Choose another file.",
-            pt=f"output: não foi possível escrever em {str(output)!r}: {error.strerror}. Escolha "
-            "outro arquivo.",
+            "output: cannot write to {output!r}: {reason}. Choose another file.",
+            output=str(output),
+            reason=error.strerror,
         ) from None
 
 

@@ -96,10 +96,10 @@ def parse_draw(name: str, said: str) -> Draw:
         return Draw("literal", literal=ast.literal_eval(said))
     except (ValueError, SyntaxError):
         raise Refusal(
-            en=f"draw: {name}={said} is neither a literal nor kind(axes). Kinds are "
-            f"{', '.join(KINDS)}; axes are b (samples), h (heads), k (key heads), n, m (queries, "
-            f"keys) and d (width). Write for example {name}=normal(b, h, n).",
-            pt=f"draw: {name}={said} não é um literal nem tem a forma tipo(eixos). Os tipos são "
-            f"{', '.join(KINDS)}; os eixos, b (amostras), h (cabeças), k (cabeças de chaves), n, m "
-            f"(consultas, chaves) e d (largura). Escreva, por exemplo, {name}=normal(b, h, n).",
+            "draw: {name}={said} is neither a literal nor kind(axes). Kinds are {kinds}; axes are "
+            "b (samples), h (heads), k (key heads), n, m (queries, keys) and d (width). Write for "
+            "example {name}=normal(b, h, n).",
+            name=name,
+            said=said,
+            kinds=", ".join(KINDS),
         ) from None

@@ -18,67 +18,32 @@ from attnref.conformance.trial import APART, CannotSay, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-REFUSED = Text(
-    en="It declines with a clear error: {error}",
-    pt="Ela recusa com um erro claro: {error}",
-)
-CANNOT_SAY = Text(
-    en="Its mask {what}, which is not enough here.",
-    pt="Sua máscara {what}, o que não basta aqui.",
-)
-NOT_MADE = Text(
-    en="It is not made for this: {error}",
-    pt="Ela não é feita para isso: {error}",
-)
-RAISED = Text(
-    en="It raised {error} (at {place}).",
-    pt="Ela lançou {error} (em {place}).",
-)
-NOT_IMPLEMENTED = Text(
-    en="It is not written yet: it raised NotImplementedError (at {place}).",
-    pt="Ela ainda não foi escrita: lançou NotImplementedError (em {place}).",
-)
+REFUSED = Text("It declines with a clear error: {error}")
+CANNOT_SAY = Text("Its mask {what}, which is not enough here.")
+NOT_MADE = Text("It is not made for this: {error}")
+RAISED = Text("It raised {error} (at {place}).")
+NOT_IMPLEMENTED = Text("It is not written yet: it raised NotImplementedError (at {place}).")
 UNFIT = Text(
-    en="It is tested only with lengths that are multiples of {step} and vectors of {width}, which "
-    "does not suit this property: {error}",
-    pt="Ela só é testada com comprimentos múltiplos de {step} e vetores de {width}, o que não "
-    "serve a esta propriedade: {error}",
+    "It is tested only with lengths that are multiples of {step} and vectors of {width}, which "
+    "does not suit this property: {error}"
 )
 UNASKED = Text(
-    en="It is tested only with lengths that are multiples of {step} and vectors of {width} "
-    "numbers.",
-    pt="Ela só é testada com comprimentos múltiplos de {step} e vetores de {width} números.",
+    "It is tested only with lengths that are multiples of {step} and vectors of {width} numbers."
 )
-NO_SOFTMAX = Text(
-    en="This is not softmax attention, and is not judged here: {what}.",
-    pt="Isto não é atenção com softmax, e não é julgado aqui: {what}.",
-)
-OF_BOTH = Text(
-    en="The function beside it does so too.", pt="A função ao lado dela também faz isso."
-)
-NOT_OF_THIS = Text(
-    en="This holds of softmax attention; it is judged beside its own formula.",
-    pt="Isto vale para a atenção com softmax; ela é julgada ao lado de sua própria fórmula.",
-)
+NO_SOFTMAX = Text("This is not softmax attention, and is not judged here: {what}.")
+OF_BOTH = Text("The function beside it does so too.")
+NOT_OF_THIS = Text("This holds of softmax attention; it is judged beside its own formula.")
 MORE_THAN_PRODUCTS = Text(
-    en="Not claimed: its scores are not the products alone, or a sink shares the weight.",
-    pt="Não prometido: os escores não são só os produtos, ou um sumidouro divide o peso.",
+    "Not claimed: its scores are not the products alone, or a sink shares the weight."
 )
-APPROXIMATE = Text(
-    en="Not tested: it is approximate, and this property holds for the exact formula.",
-    pt="Não testado: ela é aproximada, e esta propriedade vale para a fórmula exata.",
-)
+APPROXIMATE = Text("Not tested: it is approximate, and this property holds for the exact formula.")
 ERRORS = Text(
-    en="Approximate: its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = "
-    "{n_many}, with standard normal inputs and d_k = {d_k}.",
-    pt="Aproximada: o erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = {n_many}, "
-    "com entradas normais padrão e d_k = {d_k}.",
+    "Approximate: its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = "
+    "{n_many}, with standard normal inputs and d_k = {d_k}."
 )
 BEYOND = Text(
-    en="Its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = {n_many}, more than "
-    "{bound:.2g}, with standard normal inputs and d_k = {d_k}; zeros would err by 1.",
-    pt="O erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = {n_many}, mais que "
-    "{bound:.2g}, com entradas normais padrão e d_k = {d_k}; zeros teriam erro 1.",
+    "Its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = {n_many}, more than "
+    "{bound:.2g}, with standard normal inputs and d_k = {d_k}; zeros would err by 1."
 )
 
 _PYTORCH = subject(torch.nn.functional.scaled_dot_product_attention)

@@ -9,36 +9,17 @@ from torch import Tensor
 from attnref.positions import alibi_slopes, rotary, rotary_half_split
 from attnref.text import Text
 
-WINDOW = Text(
-    en="its own window: query i sees the keys from i - {back} to i{ahead}",
-    pt="uma janela própria: a consulta i vê as chaves de i - {back} a i{ahead}",
-)
-KEPT = Text(
-    en="and the first {first} keys, which all see",
-    pt="e as primeiras {first} chaves, que todas veem",
-)
-FIXED = Text(
-    en="one factor for all widths, {factor:.3g}",
-    pt="um só fator para todas as larguras, {factor:.3g}",
-)
-MULTIPLE = Text(
-    en="its own factor, {factor:.3g}/sqrt(d_k)", pt="um fator próprio, {factor:.3g}/sqrt(d_k)"
-)
-GIVEN = Text(en="the factor that is stated", pt="o fator declarado")
-SINK = Text(
-    en="its own sink, which takes a part of the weight of each row",
-    pt="um sumidouro (sink) próprio, que fica com uma parte do peso de cada linha",
-)
-SLOPES = Text(
-    en="a bias by distance, with the slopes {slopes}", pt="um viés por distância, de {slopes}"
-)
-BIAS = Text(en="its own bias by distance", pt="um viés próprio por distância")
-TURNED = Text(
-    en="its own rotary embedding, of pairs {pairs}{part}",
-    pt="rotação própria de posições (rotary), de pares {pairs}{part}",
-)
-PART = Text(en=" in the first {width} components", pt=" nas primeiras {width} componentes")
-ALL = Text(en="", pt="")
+WINDOW = Text("its own window: query i sees the keys from i - {back} to i{ahead}")
+KEPT = Text("and the first {first} keys, which all see")
+FIXED = Text("one factor for all widths, {factor:.3g}")
+MULTIPLE = Text("its own factor, {factor:.3g}/sqrt(d_k)")
+GIVEN = Text("the factor that is stated")
+SINK = Text("its own sink, which takes a part of the weight of each row")
+SLOPES = Text("a bias by distance, with the slopes {slopes}")
+BIAS = Text("its own bias by distance")
+TURNED = Text("its own rotary embedding, of pairs {pairs}{part}")
+PART = Text(" in the first {width} components")
+ALL = Text("")
 
 
 class Factor(NamedTuple):
@@ -82,22 +63,19 @@ def _from_zero(heads: int) -> Tensor:
 
 SERIES: Mapping[str, tuple[Text, Callable[[int], Tensor]]] = {
     "alibi": (
-        Text(en="of ALiBi", pt="inclinações do ALiBi"),
+        Text("of ALiBi"),
         lambda heads: alibi_slopes(heads, dtype=torch.float64),
     ),
     "one": (
-        Text(
-            en="2^(-8i/h), one geometric series for every number of heads",
-            pt="inclinações 2^(-8i/h), uma só série geométrica para todo número de cabeças",
-        ),
+        Text("2^(-8i/h), one geometric series for every number of heads"),
         _one_series,
     ),
     "up": (
-        Text(en="the slopes of ALiBi, upwards", pt="as inclinações do ALiBi, para cima"),
+        Text("the slopes of ALiBi, upwards"),
         lambda heads: -alibi_slopes(heads, dtype=torch.float64),
     ),
     "zero": (
-        Text(en="2^(-8i/h) from i = 0", pt="inclinações 2^(-8i/h) a partir de i = 0"),
+        Text("2^(-8i/h) from i = 0"),
         _from_zero,
     ),
 }

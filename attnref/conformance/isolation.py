@@ -29,26 +29,11 @@ import torch
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-HUNG = Text(
-    en="It did not return within {limit:g} s, and was stopped.",
-    pt="Ela não terminou em {limit:g} s, e foi interrompida.",
-)
-CRASHED = Text(
-    en="It ended its process: {how}.",
-    pt="Ela encerrou o próprio processo: {how}.",
-)
-OUT_OF_MEMORY = Text(
-    en="It ran out of memory (at {place}).",
-    pt="Ela ficou sem memória (em {place}).",
-)
-NOT_ASKED = Text(
-    en="Not tested: none of the first {count} properties finished within {limit:g} s.",
-    pt="Não testado: nenhuma das {count} primeiras propriedades terminou em {limit:g} s.",
-)
-LATE = Text(
-    en="Not tested: the earlier properties took {whole:g} s, the limit for all of them.",
-    pt="Não testado: as propriedades anteriores levaram {whole:g} s, o limite para todas.",
-)
+HUNG = Text("It did not return within {limit:g} s, and was stopped.")
+CRASHED = Text("It ended its process: {how}.")
+OUT_OF_MEMORY = Text("It ran out of memory (at {place}).")
+NOT_ASKED = Text("Not tested: none of the first {count} properties finished within {limit:g} s.")
+LATE = Text("Not tested: the earlier properties took {whole:g} s, the limit for all of them.")
 
 # Names a property, and yields what is found, each answer better than the one before.
 Ask = Callable[[str], Iterator[Finding | None]]

@@ -14,10 +14,7 @@ import torch
 from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
-NOT_THERE = Text(
-    en="{setting}: {place} has no {name!r}. It has: {there}.",
-    pt="{setting}: {place} não tem {name!r}. Tem: {there}.",
-)
+NOT_THERE = Text("{setting}: {place} has no {name!r}. It has: {there}.")
 
 
 def load(target: str, setting: str = "function") -> Callable[..., Any]:
@@ -37,11 +34,10 @@ def load(target: str, setting: str = "function") -> Callable[..., Any]:
     place, colon, attribute = target.rpartition(":")
     if not (place and colon and attribute):
         raise CheckError(
-            en=f"{setting}: {target!r} is neither module:function nor path/to/file.py:function. "
-            "Write for example torch.nn.functional:scaled_dot_product_attention.",
-            pt=f"{setting}: {target!r} não tem a forma módulo:função nem "
-            "caminho/do/arquivo.py:função. Escreva, por exemplo, "
-            "torch.nn.functional:scaled_dot_product_attention.",
+            "{setting}: {target!r} is neither module:function nor path/to/file.py:function. Write "
+            "for example torch.nn.functional:scaled_dot_product_attention.",
+            setting=setting,
+            target=target,
         )
     module = (
         _load_file(Path(place), setting) if place.endswith(".py") else _load_module(place, setting)
@@ -62,7 +58,7 @@ def find(module: Any, attribute: str, place: str, setting: str) -> Callable[...,
                 setting=setting,
                 place=place,
                 name=attribute,
-                there=", ".join(there) or Text(en="no function", pt="nenhuma função"),
+                there=", ".join(there) or Text("no function"),
             )
         found = getattr(found, name)
     function: Callable[..., Any] = found
@@ -92,22 +88,21 @@ def _load_module(name: str, setting: str) -> Any:
         if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
             raise
         raise CheckError(
-            en=f"{setting}: the module {name!r} cannot be imported: there is no {cause.name!r}. "
-            "Start in the folder where it is, install it, or give its path: "
-            "path/to/file.py:function.",
-            pt=f"{setting}: não foi possível importar o módulo {name!r}: não existe "
-            f"{cause.name!r}. Comece na pasta em que ele está, instale-o, ou dê o caminho: "
-            "caminho/do/arquivo.py:função.",
+            "{setting}: the module {name!r} cannot be imported: there is no {cause!r}. Start in "
+            "the folder where it is, install it, or give its path: path/to/file.py:function.",
+            setting=setting,
+            name=name,
+            cause=cause.name,
         ) from None
 
 
 def _load_file(path: Path, setting: str) -> Any:
     if not path.is_file():
         raise CheckError(
-            en=f"{setting}: the file {str(path)!r} does not exist, seen from {Path.cwd()}. Check "
-            "the path.",
-            pt=f"{setting}: o arquivo {str(path)!r} não existe, visto de {Path.cwd()}. Confira o "
-            "caminho.",
+            "{setting}: the file {path!r} does not exist, seen from {folder}. Check the path.",
+            setting=setting,
+            path=str(path),
+            folder=Path.cwd(),
         )
     name = f"checked_{path.stem}"  # so as not to hide a module of the same name
     spec = importlib.util.spec_from_file_location(name, path)
@@ -130,10 +125,12 @@ def _loading(place: str, setting: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
         raise CheckError(
-            en=f"{setting}: {place} could not be loaded: {type(error).__name__}: {error}. Fix it, "
-            "so that it can be imported by itself.",
-            pt=f"{setting}: não foi possível carregar {place}: {type(error).__name__}: {error}. "
-            "Conserte o arquivo, para que possa ser importado sozinho.",
+            "{setting}: {place} could not be loaded: {kind}: {error}. Fix it, so that it can be "
+            "imported by itself.",
+            setting=setting,
+            place=place,
+            kind=type(error).__name__,
+            error=error,
         ) from error
 
 

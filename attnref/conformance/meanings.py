@@ -9,9 +9,9 @@ from torch import Tensor
 from attnref.conformance.trial import CannotSay
 from attnref.text import Text
 
-HEADS = Text(en="is one for all heads", pt="é uma para todas as cabeças")
-QUERIES = Text(en="is one for all queries", pt="é uma para todas as consultas")
-BOOLS = Text(en="says yes or no", pt="diz sim ou não")
+HEADS = Text("is one for all heads")
+QUERIES = Text("is one for all queries")
+BOOLS = Text("says yes or no")
 
 
 def _full_mask(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -80,18 +80,16 @@ def _to_bias(mask: Tensor) -> Tensor:
 
 
 MEANINGS: Mapping[str, Meaning] = {
-    "allowed": Meaning(Text(en="True = may attend", pt="True = pode olhar"), lambda mask: mask),
+    "allowed": Meaning(Text("True = may attend"), lambda mask: mask),
     "bools": Meaning(  # the same, and no numbers
-        Text(en="True = may attend", pt="True = pode olhar"), lambda mask: _yes_or_no(mask)
+        Text("True = may attend"), lambda mask: _yes_or_no(mask)
     ),
-    "forbidden": Meaning(
-        Text(en="True = forbidden", pt="True = proibido"), lambda mask: ~_yes_or_no(mask)
-    ),
+    "forbidden": Meaning(Text("True = forbidden"), lambda mask: ~_yes_or_no(mask)),
     "ones": Meaning(
-        Text(en="1 = may attend, 0 = forbidden", pt="1 = pode olhar, 0 = proibido"),
+        Text("1 = may attend, 0 = forbidden"),
         lambda mask: _yes_or_no(mask).float(),
     ),
-    "added": Meaning(Text(en="added to the scores", pt="somada aos escores"), _to_bias),
+    "added": Meaning(Text("added to the scores"), _to_bias),
 }
 """By their names, in the order in which they are tried."""
 

@@ -55,10 +55,10 @@ def judge_named(
         while kind != "report":
             if not process.connection.poll(None if kind else loading):
                 raise CheckError(
-                    en=f"function: {target} did not load within {loading:g} s. Fix it, so that it "
-                    "can be imported by itself, or give it more --limit.",
-                    pt=f"function: {target} não carregou em {loading:g} s. Conserte o arquivo, "
-                    "para que possa ser importado sozinho, ou aumente --limit.",
+                    "function: {target} did not load within {loading:g} s. Fix it, so that it can "
+                    "be imported by itself, or give it more --limit.",
+                    target=target,
+                    loading=loading,
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
@@ -72,10 +72,10 @@ def judge_named(
     except EOFError:
         ended = process.how_it_ended()
         raise CheckError(
-            en=f"function: {target} ended its process before it could be tested: {ended}. Fix it, "
-            "so that it can be imported by itself.",
-            pt=f"function: {target} encerrou o próprio processo antes de poder ser testada: "
-            f"{ended}. Conserte o arquivo, para que possa ser importado sozinho.",
+            "function: {target} ended its process before it could be tested: {ended}. Fix it, so "
+            "that it can be imported by itself.",
+            target=target,
+            ended=ended,
         ) from None
     finally:
         process.end()

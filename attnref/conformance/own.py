@@ -30,10 +30,7 @@ from attnref.conformance.subject import Subject, unwrap
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
-RECURRENCE = Text(
-    en="a recurrence, whose weights may be negative and depend on the keys in between",
-    pt="uma recorrência, cujos pesos podem ser negativos e dependem das chaves no meio",
-)
+RECURRENCE = Text("a recurrence, whose weights may be negative and depend on the keys in between")
 
 # What people call a sink that joins the sum of the exponentials.
 _SINKS = ("sink", "off_by_one", "softmax_one", "softmax1", "softmax_1")

@@ -11,38 +11,20 @@ from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
 NAME = "pyproject.toml"
-EXAMPLE = Text(
-    en="""\
+EXAMPLE = Text("""\
 [tool.attnref.check."my_module:attention"]
 skip = ["memory_growth"]  # the options of the command, all of them optional
 
 [tool.attnref.check."my_module:attention".expect.fully_masked]
 verdict = "unsafe"
-reason = "each of our queries has a key\"""",
-    pt="""\
-[tool.attnref.check."meu_modulo:atencao"]
-skip = ["memory_growth"]  # as opções do comando, todas opcionais
-
-[tool.attnref.check."meu_modulo:atencao".expect.fully_masked]
-verdict = "unsafe"
-reason = "cada consulta nossa tem uma chave\"""",
-)
+reason = "each of our queries has a key\"""")
 NO_FILE = Text(
-    en="function: none is named, and there is no {file} in {folder} or above it that says what to "
+    "function: none is named, and there is no {file} in {folder} or above it that says what to "
     "check. Name module:function or path/to/file.py:function, or write there for example:\n\n"
-    "{example}",
-    pt="function: nenhuma foi indicada, e não há em {folder} nem acima um {file} que diga o que "
-    "verificar. Indique módulo:função ou caminho/do/arquivo.py:função, ou escreva nele, por "
-    "exemplo:\n\n{example}",
+    "{example}"
 )
-NO_SECTION = Text(
-    en="{place}: no table says what to check. Write for example:\n\n{example}",
-    pt="{place}: nenhuma tabela diz o que verificar. Escreva, por exemplo:\n\n{example}",
-)
-NOT_READ = Text(
-    en="{place}: this is not a valid TOML file: {error}. Fix that first.",
-    pt="{place}: este não é um arquivo TOML válido: {error}. Conserte isso primeiro.",
-)
+NO_SECTION = Text("{place}: no table says what to check. Write for example:\n\n{example}")
+NOT_READ = Text("{place}: this is not a valid TOML file: {error}. Fix that first.")
 
 
 @dataclass(frozen=True)

@@ -19,42 +19,22 @@ from attnref.conformance.required import WIDTH
 from attnref.conformance.subject import Fits, Subject, rename_options
 from attnref.text import Text
 
-LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
-NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
-MEANS = Text(en="{parameter} is {option}, {meaning}", pt="{parameter} é {option}, {meaning}")
-OF_FORM = Text(
-    en="{parameter} is {option}, {meaning}, {form}", pt="{parameter} é {option}, {meaning}, {form}"
-)
-CUT = Text(
-    en="only in part, since a call did not return or ended its process",
-    pt="só em parte, pois uma chamada não voltou ou encerrou o processo",
-)
-SHARES = Text(
-    en="fewer key heads are shared without a flag",
-    pt="menos cabeças de chaves são compartilhadas sem que se peça",
-)
-NEEDS = Text(
-    en="{parameter} is given {value} if none is requested",
-    pt="{parameter} recebe {value} se nada for pedido",
-)
-ALL = Text(en="a mask that allows all", pt="uma máscara que permite tudo")
-PAIR = Text(
-    en="{parameter} is {option}, as keys to the left and right",
-    pt="{parameter} é {option}, em chaves à esquerda e à direita",
-)
-NOT_ASKED = Text(en="{parameter} not tested", pt="{parameter} não testado")
-CAUSAL = Text(en="always causal", pt="sempre causal")
-SIZED = Text(
-    en="lengths that are multiples of {step}, vectors of {width}",
-    pt="comprimentos múltiplos de {step}, vetores de {width}",
-)
-IN_HALF = Text(en="{dtype}, because it takes no float32", pt="{dtype}, pois não aceita float32")
-COMPILED = Text(
-    en="compiled again for other shapes, and given {times} times the limit",
-    pt="recompilada para outras formas, e com {times} vezes o limite",
-)
-ROUGHLY = Text(en="approximate", pt="aproximada")
-ARRAYS = Text(en="arrays of {library}", pt="vetores de {library}")
+LAYOUT = Text("axes {layout}")
+NAME = Text("{parameter} is {option}")
+MEANS = Text("{parameter} is {option}, {meaning}")
+OF_FORM = Text("{parameter} is {option}, {meaning}, {form}")
+CUT = Text("only in part, since a call did not return or ended its process")
+SHARES = Text("fewer key heads are shared without a flag")
+NEEDS = Text("{parameter} is given {value} if none is requested")
+ALL = Text("a mask that allows all")
+PAIR = Text("{parameter} is {option}, as keys to the left and right")
+NOT_ASKED = Text("{parameter} not tested")
+CAUSAL = Text("always causal")
+SIZED = Text("lengths that are multiples of {step}, vectors of {width}")
+IN_HALF = Text("{dtype}, because it takes no float32")
+COMPILED = Text("compiled again for other shapes, and given {times} times the limit")
+ROUGHLY = Text("approximate")
+ARRAYS = Text("arrays of {library}")
 
 _OF_HEADS = ("enable_gqa", "sink", "key_lengths")
 COMPILING = 12  # times the limit, for what compiles in between
@@ -183,7 +163,7 @@ class Reading:
         )
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
         plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
-        reference: Callable[..., Tensor] | None = self.recurrence
+        reference: Any = self.recurrence
         if about.beside is not None:
             reference = _beside(Reading(layout=self.beside).apply(about.beside))
             known = about.beside.supports
@@ -211,7 +191,7 @@ class Reading:
         )
 
 
-def _beside(other: Subject) -> Callable[..., Tensor]:
+def _beside(other: Subject) -> Any:
     from attnref.conformance.beside import Beside  # which reads, too
 
     return Beside(other)

@@ -46,15 +46,10 @@ _SIZES = Sizes()
 _FITS = tuple(Fits(step, width) for width in (64, 16, 128, 32) for step in (16, 64, 128))
 # It may be an approximation of attention, or something else altogether.
 _OTHER_ATTENTION = Text(
-    en=" It does answer lengths that are multiples of {step} and vectors of {width} numbers, but "
-    "not with averages by exponentials of the scores. If it is an approximation: --approximate.",
-    pt=" Ela responde a comprimentos múltiplos de {step} e a vetores de {width} números, mas não "
-    "com médias por exponenciais dos escores. Se for uma aproximação: --approximate.",
+    " It does answer lengths that are multiples of {step} and vectors of {width} numbers, but "
+    "not with averages by exponentials of the scores. If it is an approximation: --approximate."
 )
-_UNSAID = Text(
-    en=" Parameters without a default value were given None: {names}.",
-    pt=" Parâmetros sem valor padrão receberam None: {names}.",
-)
+_UNSAID = Text(" Parameters without a default value were given None: {names}.")
 
 
 def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device) -> Reading:

@@ -9,17 +9,15 @@ from torch import Tensor
 from attnref.conformance.draws import GATES, Draw
 from attnref.text import Text
 
-RULE = Text(en="a recurrence: {parts}", pt="uma recorrência: {parts}")
+RULE = Text("a recurrence: {parts}")
 PARTS = {
-    "delta": Text(en="the delta rule", pt="a regra delta"),
-    "sum": Text(en="a sum of k·vᵀ", pt="uma soma de k·vᵀ"),
-    "decay": Text(en="with decay", pt="com decaimento"),
-    "q": Text(en="queries of length 1", pt="consultas de comprimento 1"),
-    "k": Text(en="keys of length 1", pt="chaves de comprimento 1"),
-    "unscaled": Text(en="not scaled", pt="sem escala"),
-    "measured": Text(
-        en="with constants that its answers show", pt="com constantes que suas respostas mostram"
-    ),
+    "delta": Text("the delta rule"),
+    "sum": Text("a sum of k·vᵀ"),
+    "decay": Text("with decay"),
+    "q": Text("queries of length 1"),
+    "k": Text("keys of length 1"),
+    "unscaled": Text("not scaled"),
+    "measured": Text("with constants that its answers show"),
 }
 _NEAR = 1e-3
 
@@ -80,7 +78,7 @@ class Recurrence(NamedTuple):
         said += [PARTS[name] for name in self.unit]
         said += [PARTS["unscaled"]] * (self.factor == 1.0)
         said += [PARTS["measured"]] if self.rate is not None else []
-        return Text(*(", ".join(each.say(lang) for each in said) for lang in Text._fields))
+        return Text.join(", ", said)
 
 
 def recur(
@@ -129,33 +127,15 @@ def within_chunks(*inputs: Tensor, delta: bool = True) -> Tensor:
 
 WAYS: Mapping[Text, str | Callable[..., Tensor]] = {
     Text(
-        en="the error v - Sᵀk were computed before the state decays; let it decay first",
-        pt="o erro v - Sᵀk fosse calculado antes de o estado decair; deixe-o decair primeiro",
+        "the error v - Sᵀk were computed before the state decays; let it decay first"
     ): "error first",
+    Text("nothing decayed: the gate has no effect"): "no decay",
+    Text("nothing were corrected: k·vᵀ is added as it is, without v - Sᵀk"): "no error",
+    Text("the rate had no effect: all is corrected in full"): "no rate",
+    Text("the state decayed after the new key is written; it must decay before"): "decay last",
+    Text("the state were read before the new key is written"): "read first",
     Text(
-        en="nothing decayed: the gate has no effect",
-        pt="nada decaísse: a porta de decaimento não tem efeito",
-    ): "no decay",
-    Text(
-        en="nothing were corrected: k·vᵀ is added as it is, without v - Sᵀk",
-        pt="nada fosse corrigido: k·vᵀ é somado como está, sem v - Sᵀk",
-    ): "no error",
-    Text(
-        en="the rate had no effect: all is corrected in full",
-        pt="a taxa não tivesse efeito: tudo é corrigido por inteiro",
-    ): "no rate",
-    Text(
-        en="the state decayed after the new key is written; it must decay before",
-        pt="o estado decaísse depois de a nova chave ser escrita; ele deve decair antes",
-    ): "decay last",
-    Text(
-        en="the state were read before the new key is written",
-        pt="o estado fosse lido antes de a nova chave ser escrita",
-    ): "read first",
-    Text(
-        en="nothing faded between the positions of a chunk: its mask must hold the decay, not 1",
-        pt="nada decaísse entre as posições de um pedaço: a máscara dele deve conter o decaimento, "
-        "e não 1",
+        "nothing faded between the positions of a chunk: its mask must hold the decay, not 1"
     ): within_chunks,
 }
 """Known ways to be wrong."""
@@ -171,8 +151,8 @@ def explain(inputs: tuple[Tensor, ...], got: Tensor, delta: bool) -> Text | None
     if bool(((right - got).abs() <= _NEAR * (1 + right.abs())).all()):
         return None
     for text, way in WAYS.items():
-        given = {} if callable(way) else {"how": way}
-        made = (way if callable(way) else recur)(*inputs, delta=delta, **given)
+        how = "" if callable(way) else way
+        made = way(*inputs, delta=delta) if callable(way) else recur(*inputs, delta=delta, how=how)
         if bool(((made - got).abs() <= _NEAR * (1 + made.abs())).all()):
             return text
     return None
@@ -221,7 +201,7 @@ def measure(call: Call, heads: int, width: int, extras: Mapping[str, Draw]) -> R
     if gates:
         pair = _positions(heads, width, False, (1.0, 1.0))
         given = {name: draw.tensor(*pair[:2]) for name, draw in extras.items()}
-        factor = once / Recurrence(gates=gates).inputs(*pair, given)[4][0, :, 0]
+        factor = once / Recurrence(gates=gates).inputs(pair[0], pair[1], pair[2], given)[4][0, :, 0]
         found = Recurrence(unit=unit, delta=delta or "rate" in gates, gates=gates)
     else:
         kept = (fading[:, 1:] / fading[:, :-1]).median(-1).values.clamp(min=0.0)

@@ -14,56 +14,28 @@ from attnref.conformance.trial import MISSING
 from attnref.conformance.verdict import Verdict
 from attnref.text import LANGUAGES, Text
 
-SETTINGS = Text(
-    en="{function} · {dtype} · {device} · seed {seed}",
-    pt="{function} · {dtype} · {device} · semente {seed}",
-)
-READ = Text(en="read as: {as}", pt="lida assim: {as}")
+SETTINGS = Text("{function} · {dtype} · {device} · seed {seed}")
+READ = Text("read as: {as}")
 UNPROTECTED = Text(
-    en="Tested in this very process: nothing would have stopped a call that hangs or crashes.",
-    pt="Testada neste mesmo processo: nada teria parado uma chamada que trava ou derruba o "
-    "processo.",
+    "Tested in this very process: nothing would have stopped a call that hangs or crashes."
 )
-ALL_RIGHT = Text(en="Right in all that was tested.", pt="Certa em tudo o que se testou.")
-UNSAFE = Text(
-    en="Right for ordinary inputs; unsafe in {names}.",
-    pt="Certa para entradas comuns; insegura em {names}.",
-)
-WRONG = Text(en="Wrong in {names}.", pt="Errada em {names}.")
-FIX_FIRST = Text(
-    en="Wrong in {names}. Fix that first: {count} more may follow from it.",
-    pt="Errada em {names}. Conserte isso primeiro: {count} a mais podem vir daí.",
-)
-NO_MORE = Text(
-    en="Nothing wrong except what is expected.", pt="Nada de errado além do que se espera."
-)
-UNSAFE_TOO = Text(
-    en="Except for what is expected, unsafe in {names}.",
-    pt="Além do que se espera, insegura em {names}.",
-)
-ACCEPTED = Text(en="As expected: {names}.", pt="Como esperado: {names}.")
-STALE = Text(
-    en="No longer as expected: {names}. Update expect.",
-    pt="Diferente do esperado: {names}. Atualize expect.",
-)
-UNASKED = Text(
-    en="Not tested: {options}, which it may take by another name.",
-    pt="Não testado: {options}, que ela talvez receba com outro nome.",
-)
-UNFINISHED = Text(
-    en="Not everything was tested: it took too long; --limit gives it more time.",
-    pt="Nem tudo foi testado: ela demorou demais; --limit lhe dá mais tempo.",
-)
-DECLINED = Text(
-    en="Not accepted: {options}; each call with it raised an error.",
-    pt="Não aceito: {options}; cada chamada com ele lançou um erro.",
-)
-FOLLOWING = Text(en="May follow from it: {names}.", pt="Pode vir daí: {names}.")
-HELD = Text(en="{held} of {all} properties hold", pt="{held} de {all} propriedades valem")
-NOT_TESTED = Text(en="{count} not tested: {why}", pt="{count} sem teste: {why}")
-LACKING = Text(en="it takes no {options} ({count})", pt="ela não recebe {options} ({count})")
-UNTESTED = Text(en="Not tested: ", pt="Não testado: ")  # said once of all
-DEFAULTS = Text(en="left at their defaults: {names}", pt="deixados no valor padrão: {names}")
+ALL_RIGHT = Text("Right in all that was tested.")
+UNSAFE = Text("Right for ordinary inputs; unsafe in {names}.")
+WRONG = Text("Wrong in {names}.")
+FIX_FIRST = Text("Wrong in {names}. Fix that first: {count} more may follow from it.")
+NO_MORE = Text("Nothing wrong except what is expected.")
+UNSAFE_TOO = Text("Except for what is expected, unsafe in {names}.")
+ACCEPTED = Text("As expected: {names}.")
+STALE = Text("No longer as expected: {names}. Update expect.")
+UNASKED = Text("Not tested: {options}, which it may take by another name.")
+UNFINISHED = Text("Not everything was tested: it took too long; --limit gives it more time.")
+DECLINED = Text("Not accepted: {options}; each call with it raised an error.")
+FOLLOWING = Text("May follow from it: {names}.")
+HELD = Text("{held} of {all} properties hold")
+NOT_TESTED = Text("{count} not tested: {why}")
+LACKING = Text("it takes no {options} ({count})")
+UNTESTED = Text("Not tested: ")  # said once of all
+DEFAULTS = Text("left at their defaults: {names}")
 
 WIDTH = 100  # of what is wrapped; a program is not
 _MANY = 8  # properties of which it suffices to say how many they are

@@ -8,9 +8,9 @@ from attnref.conformance.junit import Case, document
 from attnref.conformance.report import Report, dump_json
 from attnref.text import Text
 
-NONE_FAIL = Text(en="{count} functions, none fails.", pt="{count} funções, nenhuma falha.")
-SOME_FAIL = Text(en="{count} functions; failing: {names}.", pt="{count} funções; falham: {names}.")
-SOME_NOT = Text(en="Could not be checked: {names}.", pt="Sem verificação: {names}.")
+NONE_FAIL = Text("{count} functions, none fails.")
+SOME_FAIL = Text("{count} functions; failing: {names}.")
+SOME_NOT = Text("Could not be checked: {names}.")
 _MESSAGE = "%\r\n"  # what ends a message of a command,
 _PROPERTY = f"{_MESSAGE}:,"  # and a property of it
 

@@ -26,28 +26,19 @@ SECTION = ("tool", "attnref", "check")
 Place = tuple[str, ...]  # a file, and keys
 
 NO_NAME = Text(
-    en="{place}: {name!r} is not the name of a function in quotes, module:function or "
-    'path/to/file.py:function. Write for example [tool.attnref.check."my:attention"].',
-    pt="{place}: {name!r} não é o nome de uma função entre aspas, módulo:função ou "
-    'caminho/do/arquivo.py:função. Escreva, por exemplo, [tool.attnref.check."meu:atencao"].',
+    "{place}: {name!r} is not the name of a function in quotes, module:function or "
+    'path/to/file.py:function. Write for example [tool.attnref.check."my:attention"].'
 )
-KEY = Text(en="the name of a key", pt="o nome de uma chave")
-VERDICT = Text(en="a verdict", pt="um veredito")
-OF_KIND = Text(
-    en="{place}: expected {kind}, got {value!r}. Write for example {key} = {example}",
-    pt="{place}: o valor deve ser {kind}, mas é {value!r}. Escreva, por exemplo, {key} = {example}",
-)
+AT = Text("{place}: {error}")
+KEY = Text("the name of a key")
+VERDICT = Text("a verdict")
+OF_KIND = Text("{place}: expected {kind}, got {value!r}. Write for example {key} = {example}")
 NO_REASON = Text(
-    en='{place}: the reason why this is accepted is missing. Write for example reason = "each of '
-    'our queries has a key"',
-    pt='{place}: falta a razão de aceitar isso. Escreva, por exemplo, reason = "cada consulta '
-    'nossa tem uma chave"',
+    '{place}: the reason why this is accepted is missing. Write for example reason = "each of '
+    'our queries has a key"'
 )
 LEFT_OUT = Text(
-    en="{place}: only or skip leaves this property out, so it is not tested. Remove it here or "
-    "there.",
-    pt="{place}: only ou skip deixa esta propriedade de fora, e ela não é testada. Tire-a daqui "
-    "ou de lá.",
+    "{place}: only or skip leaves this property out, so it is not tested. Remove it here or there."
 )
 _ENTRY = {"verdict": "unsafe", "reason": "…"}
 _OF_ENTRY = [Option(example, name=name) for name, example in _ENTRY.items()]
@@ -123,7 +114,7 @@ def _request(name: str, table: object, place: Place) -> Request:
         settings = Settings(**said, expect=expect)
     except CheckError as error:
         at = _location(place)
-        raise CheckError(en=f"{at}: {error.en}", pt=f"{at}: {error.pt}") from None
+        raise CheckError(AT.fill({"place": at, "error": error.text})) from None
     for key in expect:
         check_known(_location(of_expect), key, settings.rules, PROPERTY)
         if key not in settings.property_names:
@@ -160,7 +151,7 @@ def _check_kind(value: object, kind: Kind, place: Place, example: object) -> Non
 
 
 def _refusal(text: Text, place: Place, **about: object) -> CheckError:
-    return CheckError(*text.fill({**about, "place": _location(place)}))
+    return CheckError(text.fill({**about, "place": _location(place)}))
 
 
 def _location(place: Place) -> str:

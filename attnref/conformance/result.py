@@ -12,20 +12,20 @@ from attnref.conformance.verdict import Counterexample, Expectation, Finding, Ve
 from attnref.text import LANGUAGES, Text
 
 WORDS = {
-    Verdict.PASS: Text(en="pass", pt="passa"),
-    Verdict.WRONG: Text(en="wrong", pt="errado"),
-    Verdict.UNSAFE: Text(en="unsafe", pt="inseguro"),
-    Verdict.CONVENTION: Text(en="convention", pt="convenção"),
-    Verdict.NOT_CLAIMED: Text(en="not claimed", pt="não promete"),
-    Verdict.NOT_ASKED: Text(en="not tested", pt="não testado"),
+    Verdict.PASS: Text("pass"),
+    Verdict.WRONG: Text("wrong"),
+    Verdict.UNSAFE: Text("unsafe"),
+    Verdict.CONVENTION: Text("convention"),
+    Verdict.NOT_CLAIMED: Text("not claimed"),
+    Verdict.NOT_ASKED: Text("not tested"),
 }
-FOLLOWS = Text(en="may follow from {cause}", pt="pode vir de {cause}")
-AS_EXPECTED = Text(en="expected: {reason}", pt="esperado: {reason}")
-NOT_EXPECTED = Text(en="expected: {verdict}, {reason}", pt="esperado: {verdict}, {reason}")
-CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
-GOT = Text(en="returned", pt="devolveu")
-EXPECTED = Text(en="expected", pt="esperado")
-PAGE = Text(en="see", pt="veja")
+FOLLOWS = Text("may follow from {cause}")
+AS_EXPECTED = Text("expected: {reason}")
+NOT_EXPECTED = Text("expected: {verdict}, {reason}")
+CALL = Text("smallest call found:")
+GOT = Text("returned")
+EXPECTED = Text("expected")
+PAGE = Text("see")
 
 # What a terminal would obey, such as the colours of an error message.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -26,47 +26,26 @@ from attnref.conformance.subject import CheckError
 from attnref.conformance.verdict import Expectation
 from attnref.text import Text, one_of
 
-UNKNOWN = Text(
-    en="{place}: {name} is not {what}. {remedy}", pt="{place}: {name} não é {what}. {remedy}"
-)
-NEAR = Text(en="Did you mean {name}?", pt="Seria {name}?")
-THERE = Text(en="There are: {names}.", pt="Existem: {names}.")
-PROPERTY = Text(en="the name of a property", pt="o nome de uma propriedade")
-CONVENTION = Text(en="the name of a convention", pt="o nome de uma convenção")
-CHOICE = Text(en="a choice of {name}", pt="uma escolha de {name}")
-NONE_NAMED = Text(
-    en="only: no property is named. Name at least one, or leave it out to test all.",
-    pt="only: nenhuma propriedade foi indicada. Indique ao menos uma, ou omita a opção para "
-    "testar todas.",
-)
-NO_PAIR = Text(
-    en="{setting}: {pair!r} is not {what}. Write for example {example}.",
-    pt="{setting}: {pair!r} não tem a forma {what}. Escreva, por exemplo, {example}.",
-)
-PAIR = Text("name=value", "nome=valor")
-LITERAL = Text(
-    en="name=value, with a value as Python writes it",
-    pt="nome=valor, com o valor como Python o escreve",
-)
-POSITIVE = Text(
-    en="{name}: expected a positive, finite number{unit}, got {got}.",
-    pt="{name} deve ser um número positivo e finito{unit}, mas é {got}.",
-)
-SECONDS = Text(" of seconds", " de segundos")
+UNKNOWN = Text("{place}: {name} is not {what}. {remedy}")
+NEAR = Text("Did you mean {name}?")
+THERE = Text("There are: {names}.")
+PROPERTY = Text("the name of a property")
+CONVENTION = Text("the name of a convention")
+CHOICE = Text("a choice of {name}")
+NONE_NAMED = Text("only: no property is named. Name at least one, or leave it out to test all.")
+NO_PAIR = Text("{setting}: {pair!r} is not {what}. Write for example {example}.")
+PAIR = Text("name=value")
+LITERAL = Text("name=value, with a value as Python writes it")
+POSITIVE = Text("{name}: expected a positive, finite number{unit}, got {got}.")
+SECONDS = Text(" of seconds")
 NO_BOUND = Text(
-    en="bound: there is no error to limit. Say approximate or against too, or leave it out.",
-    pt="bound: não há erro a limitar. Use também approximate ou against, ou omita a opção.",
+    "bound: there is no error to limit. Say approximate or against too, or leave it out."
 )
 NO_FACTOR = Text(
-    en="scale: {said!r} is neither a number nor a function of d_k in Python: {error}. Write for "
-    "example 0.0722 or 'lambda d: 0.1147 / d ** 0.5'.",
-    pt="scale: {said!r} não é um número nem uma função de d_k em Python: {error}. Escreva, por "
-    "exemplo, 0.0722 ou 'lambda d: 0.1147 / d ** 0.5'.",
+    "scale: {said!r} is neither a number nor a function of d_k in Python: {error}. Write for "
+    "example 0.0722 or 'lambda d: 0.1147 / d ** 0.5'."
 )
-NO_DEVICE = Text(
-    en="device: {name!r} is not the name of a device. Write cpu, cuda or cuda:1.",
-    pt="device: {name!r} não é nome de dispositivo. Escreva cpu, cuda ou cuda:1.",
-)
+NO_DEVICE = Text("device: {name!r} is not the name of a device. Write cpu, cuda or cuda:1.")
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 LIMIT = 10.0
@@ -79,7 +58,7 @@ DEMANDS: Mapping[str, tuple[str, ...]] = {
 
 _SEEDS = 2**63
 _NOWHERE = torch.device("meta")
-_OF_STEPS = ", ".join(name for name in STEP_PROPERTIES if name not in PROPERTIES)
+_OF_STEPS = [name for name in STEP_PROPERTIES if name not in PROPERTIES]
 
 
 class Kind(NamedTuple):
@@ -97,15 +76,15 @@ class Kind(NamedTuple):
         )
 
 
-STRING = Kind(Text("a string", "um texto"), (str,))
-STRINGS = Kind(Text("a list of strings", "uma lista de textos"), (list,), str)
-PAIRS = Kind(Text("a table of strings", "uma tabela de textos"), (dict,), str)
-TABLE = Kind(Text("a table", "uma tabela"), (dict,))
+STRING = Kind(Text("a string"), (str,))
+STRINGS = Kind(Text("a list of strings"), (list,), str)
+PAIRS = Kind(Text("a table of strings"), (dict,), str)
+TABLE = Kind(Text("a table"), (dict,))
 RECIPES = TABLE._replace()  # whose values the command line does not read
-BOOLEAN = Kind(Text("true or false", "true ou false"), (bool,))
-WHOLE = Kind(Text("a whole number", "um número inteiro"), (int,))
-NUMBER = Kind(Text("a number", "um número"), (float, int))
-FACTOR = Kind(Text("a number or a string", "um número ou um texto"), (str, float, int))
+BOOLEAN = Kind(Text("true or false"), (bool,))
+WHOLE = Kind(Text("a whole number"), (int,))
+NUMBER = Kind(Text("a number"), (float, int))
+FACTOR = Kind(Text("a number or a string"), (str, float, int))
 _KINDS = (STRING, STRINGS, PAIRS, TABLE, BOOLEAN, WHOLE, NUMBER)
 
 
@@ -122,7 +101,7 @@ class Option(NamedTuple):
     alias: str = ""
     said_kind: Kind | None = None
     name: str = ""
-    help: Text = Text("", "")
+    help: Text = Text("")
 
     @property
     def kind(self) -> Kind:
@@ -165,12 +144,13 @@ class Option(NamedTuple):
             (example,) = (f"{key}={value}" for key, value in self.example.items())
             about = {"setting": self.spelled, "pair": pair, "example": example}
             what = LITERAL if self.kind is TABLE else PAIR
-            raise CheckError(*NO_PAIR.fill({**about, "what": what}))
+            raise CheckError(NO_PAIR.fill({**about, "what": what}))
         return name, value
 
 
-def _setting(option: Option, en: str, pt: str) -> Any:
-    said = Text(en, pt).fill({"known": ", ".join(option.known)})
+def _setting(option: Option, said: Text) -> Any:
+    given = {"known": option.known, "sizes": SIZES, "of_steps": _OF_STEPS}
+    said = said.fill({name: ", ".join(each) for name, each in given.items()} | {"limit": LIMIT})
     about = {"option": option._replace(help=said)}
     return field(default_factory=lambda: option.default, metadata=about)
 
@@ -187,110 +167,90 @@ class Settings:
 
     supports: Sequence[str] | None = _setting(
         Option(["attn_mask"], known=OPTIONS),
-        en="Options that it accepts (default: those of its signature): {known}.",
-        pt="Opções que ela aceita (padrão: as da assinatura): {known}.",
+        Text("Options that it accepts (default: those of its signature): {known}."),
     )
     names: Mapping[str, str] = _setting(
         Option({"attn_mask": "mask"}, default={}, alias="map"),
-        en="attn_mask=mask: the function's own name for an option.",
-        pt="attn_mask=mask: o nome que a função dá a uma opção.",
+        Text("attn_mask=mask: the function's own name for an option."),
     )
     layout: str | None = _setting(
         Option("bnhd", known=LAYOUTS),
-        en="Axes of its tensors: {known} (default: recognised).",
-        pt="Eixos dos tensores: {known} (padrão: reconhecidos).",
+        Text("Axes of its tensors: {known} (default: recognised)."),
     )
     mask_means: str | None = _setting(
         Option("forbidden", known=MEANINGS),
-        en="Meaning of its mask: {known} (default: recognised).",
-        pt="Significado da máscara: {known} (padrão: reconhecido).",
+        Text("Meaning of its mask: {known} (default: recognised)."),
     )
     always_causal: bool | None = _setting(
         Option(True),
-        en="The function is always causal, or not (default: recognised).",
-        pt="A função é sempre causal, ou não (padrão: reconhecido).",
+        Text("The function is always causal, or not (default: recognised)."),
     )
     scale: float | str | Callable[[int], float] | None = _setting(  # noqa: RUF009
         Option(0.0722, said_kind=FACTOR),
-        en="Its factor, if not 1/sqrt(d_k): 0.0722, or 'lambda d: 0.1147 / d ** 0.5'.",
-        pt="Seu fator, se não for 1/sqrt(d_k): 0.0722, ou 'lambda d: 0.1147 / d ** 0.5'.",
+        Text("Its factor, if not 1/sqrt(d_k): 0.0722, or 'lambda d: 0.1147 / d ** 0.5'."),
     )
     draw: Mapping[str, str] = _setting(
         Option({"window": 128}, default={}, said_kind=RECIPES),
-        en="sinks='normal(h)' or window=128: how another of its arguments is made.",
-        pt="sinks='normal(h)' ou window=128: como se cria outro de seus argumentos.",
+        Text("sinks='normal(h)' or window=128: how another of its arguments is made."),
     )
     approximate: bool = _setting(
         Option(True, default=False),
-        en="The function is approximate: report its error instead of failing.",
-        pt="A função é aproximada: informa o erro, em vez de reprovar.",
+        Text("The function is approximate: report its error instead of failing."),
     )
     against: str | Callable[..., Any] | None = _setting(  # noqa: RUF009
         Option("my_module:reference"),
-        en="module:function, a reference that the function is compared with.",
-        pt="módulo:função, uma referência com a qual a função é comparada.",
+        Text("module:function, a reference that the function is compared with."),
     )
     bound: float | None = _setting(
         Option(0.05),
-        en="Largest relative error allowed, with --approximate or --against.",
-        pt="Maior erro relativo permitido, com --approximate ou --against.",
+        Text("Largest relative error allowed, with --approximate or --against."),
     )
     demand: Mapping[str, str] = _setting(
         Option({"alignment": "bottom-right"}, default={}, known=DEMANDS),
-        en="alignment=bottom-right: a convention that it must follow, of {known}.",
-        pt="alignment=bottom-right: uma convenção que ela deve seguir, entre {known}.",
+        Text("alignment=bottom-right: a convention that it must follow, of {known}."),
     )
     step: bool = _setting(
         Option(True, default=False),
-        en="The function is a decoding step, step(query, key, value, cache): output, cache.",
-        pt="A função é um passo de decodificação, step(query, key, value, cache): output, cache.",
+        Text("The function is a decoding step, step(query, key, value, cache): output, cache."),
     )
     cache: Any = _setting(  # noqa: RUF009 (the name of a function, or the function)
         Option("my_module:Cache"),
-        en="module:function that makes a step's first cache, if not None; it receives what it asks "
-        f"for among {', '.join(SIZES)}. Implies --step.",
-        pt="módulo:função que cria o primeiro cache de um passo, se não for None; recebe o que "
-        f"pede entre {', '.join(SIZES)}. Implica --step.",
+        Text(
+            "module:function that makes a step's first cache, if not None; it receives what it "
+            "asks for among {sizes}. Implies --step."
+        ),
     )
     arguments: Mapping[str, Any] = _setting(
         Option({"block_size": 256}, default={}, alias="with"),
-        en="block_size=256: an argument that a layer needs besides width and heads.",
-        pt="block_size=256: um argumento da camada, além da largura e das cabeças.",
+        Text("block_size=256: an argument that a layer needs besides width and heads."),
     )
     only: Collection[str] | None = _setting(
         Option(["scale"], known=PROPERTIES),
-        en=f"Properties to test: {{known}}; for a step also {_OF_STEPS}.",
-        pt=f"Propriedades a testar: {{known}}; num passo, também {_OF_STEPS}.",
+        Text("Properties to test: {known}; for a step also {of_steps}."),
     )
     skip: Collection[str] = _setting(
         Option(["memory_growth"], default=()),
-        en="Properties not to test.",
-        pt="Propriedades a não testar.",
+        Text("Properties not to test."),
     )
     strict: bool = _setting(
         Option(True, default=False, of_run=True),
-        en="Treat unsafe as a failure.",
-        pt="Considera inseguro como falha.",
+        Text("Treat unsafe as a failure."),
     )
     dtype: str | None = _setting(
         Option("bfloat16", known=DTYPES),
-        en="One of {known} (default: float32, or the half precision that it accepts).",
-        pt="Um entre {known} (padrão: float32, ou a meia precisão que a função aceita).",
+        Text("One of {known} (default: float32, or the half precision that it accepts)."),
     )
     device: str = _setting(
         Option("cuda", default="cpu", of_run=True),
-        en="cpu, cuda or cuda:<number> (default: cpu).",
-        pt="cpu, cuda ou cuda:<número> (padrão: cpu).",
+        Text("cpu, cuda or cuda:<number> (default: cpu)."),
     )
     seed: int = _setting(
         Option(0, default=0, of_run=True),
-        en="Random seed (default: 0).",
-        pt="Semente dos números aleatórios (padrão: 0).",
+        Text("Random seed (default: 0)."),
     )
     limit: float | None = _setting(
         Option(LIMIT, default=LIMIT, of_run=True),
-        en=f"Seconds per property (default: {LIMIT:g}).",
-        pt=f"Segundos por propriedade (padrão: {LIMIT:g}).",
+        Text("Seconds per property (default: {limit:g})."),
     )
     expect: Mapping[str, Expectation] = field(default_factory=dict)
 
@@ -298,16 +258,17 @@ class Settings:
         for each in SETTINGS:
             got = getattr(self, each.name)
             if each.kind is STRING and each.known and got is not None and got not in each.known:
-                raise CheckError(*one_of(each.name, each.known, got))
+                raise CheckError(one_of(each.name, each.known, got))
         for name, number, unit in (("limit", self.limit, SECONDS), ("bound", self.bound, "")):
             if number is not None and not 0 < number < math.inf:
-                raise CheckError(*POSITIVE.fill({"name": name, "unit": unit, "got": number}))
+                raise CheckError(POSITIVE.fill({"name": name, "unit": unit, "got": number}))
         if self.bound is not None and not self.approximate and self.against is None:
-            raise CheckError(*NO_BOUND)
+            raise CheckError(NO_BOUND)
         if not 0 <= self.seed < _SEEDS:
             raise CheckError(
-                en=f"seed: expected a number from 0 to {_SEEDS - 1}, got {self.seed}.",
-                pt=f"seed deve ser um número de 0 a {_SEEDS - 1}, mas é {self.seed}.",
+                "seed: expected a number from 0 to {most}, got {seed}.",
+                most=_SEEDS - 1,
+                seed=self.seed,
             )
         for name, choice in self.demand.items():
             check_known("demand", name, DEMANDS, CONVENTION)
@@ -342,7 +303,7 @@ class Settings:
         only = self.rules if self.only is None else self.only
         left = [name for name in self.rules if name in only and name not in self.skip]
         if not left:
-            raise CheckError(*NONE_NAMED)
+            raise CheckError(NONE_NAMED)
         return left
 
     @property
@@ -363,7 +324,7 @@ class Settings:
         except RuntimeError:
             device = _NOWHERE
         if device == _NOWHERE:  # it holds no numbers
-            raise CheckError(*NO_DEVICE.fill({"name": self.device}))
+            raise CheckError(NO_DEVICE.fill({"name": self.device}))
         return device
 
     @property
@@ -380,7 +341,7 @@ def _factor(scale: Any, d_k: int) -> float:
             raise ValueError(f"{number} for d_k = {d_k}")
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
-        raise CheckError(*NO_FACTOR.fill({"said": scale, "error": told})) from None
+        raise CheckError(NO_FACTOR.fill({"said": scale, "error": told})) from None
     return number
 
 
@@ -403,4 +364,4 @@ def check_known(place: str, name: str, known: Collection[str], what: Text) -> No
     near = difflib.get_close_matches(str(name), known, n=1)
     remedy = NEAR.fill({"name": repr(near[0])}) if near else THERE.fill({"names": ", ".join(known)})
     about = {"place": place, "name": repr(name), "what": what, "remedy": remedy}
-    raise CheckError(*UNKNOWN.fill(about))
+    raise CheckError(UNKNOWN.fill(about))

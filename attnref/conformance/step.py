@@ -40,37 +40,31 @@ class Counting(NamedTuple):
 
 COUNTING: Mapping[str, Counting] = {
     "past": Counting(
-        Text(en="the number of positions before", pt="o número de posições anteriores"),
+        Text("the number of positions before"),
         lambda query, start, stop: start,
     ),
     "new": Counting(
-        Text(en="the new positions, (n,)", pt="as novas posições, (n,)"),
+        Text("the new positions, (n,)"),
         lambda query, start, stop: torch.arange(start, stop, device=query.device),
     ),
     "new_of_samples": Counting(
-        Text(en="the new positions, (b, n)", pt="as novas posições, (b, n)"),
+        Text("the new positions, (b, n)"),
         lambda query, start, stop: torch.arange(start, stop, device=query.device).expand(
             query.shape[0], -1
         ),
         lambda places: places[:, None].long(),
     ),
     "past_of_samples": Counting(
-        Text(en="the number of positions before, (b,)", pt="o número de posições anteriores, (b,)"),
+        Text("the number of positions before, (b,)"),
         lambda query, start, stop: query.new_full((query.shape[0],), start, dtype=torch.int32),
         lambda places: places,
     ),
     "all": Counting(
-        Text(
-            en="the number of positions, new ones included",
-            pt="o número de posições, com as novas",
-        ),
+        Text("the number of positions, new ones included"),
         lambda query, start, stop: stop,
     ),
     "all_of_samples": Counting(
-        Text(
-            en="the number of positions, new ones included, (b,)",
-            pt="o número de posições, com as novas, (b,)",
-        ),
+        Text("the number of positions, new ones included, (b,)"),
         lambda query, start, stop: query.new_full((query.shape[0],), stop, dtype=torch.int32),
         lambda places: places + 1,
     ),
@@ -167,10 +161,10 @@ class Step:
             made = _fill(made)
         if len(self.parameters) == 2 and not _is_pair(made):
             raise CheckError(
-                en=f"cache: expected a pair of {self.parameters[0]} and {self.parameters[1]}, got "
-                f"{type(made).__name__}. Return both.",
-                pt=f"cache: a função deve devolver um par de {self.parameters[0]} e "
-                f"{self.parameters[1]}, mas devolveu {type(made).__name__}. Devolva os dois.",
+                "cache: expected a pair of {first} and {second}, got {kind}. Return both.",
+                first=self.parameters[0],
+                second=self.parameters[1],
+                kind=type(made).__name__,
             )
         return made
 
@@ -245,12 +239,9 @@ class Step:
             return output, [cache, *others, *same][-1]  # it changes the one that it was given
         if not rest:
             raise CheckError(
-                en=f"function: expected (output, cache), got {type(returned).__name__}. Return "
-                "the cache too; or, if a step changes it in place, say what makes the first one: "
-                "--cache module:factory.",
-                pt="function: o passo deve devolver (output, cache), mas devolveu "
-                f"{type(returned).__name__}. Devolva também o cache; ou, se o passo o altera no "
-                "lugar, diga o que cria o primeiro: --cache módulo:fábrica.",
+                "function: expected (output, cache), got {kind}. Return the cache too; or, if a "
+                "step changes it in place, say what makes the first one: --cache module:factory.",
+                kind=type(returned).__name__,
             )
         return output, (others or rest)[-1]
 

@@ -14,9 +14,9 @@ from attnref.conformance.subject import Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
-STEP = Text(en="a decoding step with a cache", pt="um passo de decodificação com cache")
-POSITION = Text(en="{parameter} is {said}", pt="{parameter} é {said}")
-IN_PLACE = Text(en="changes its cache in place", pt="altera o cache no próprio lugar")
+STEP = Text("a decoding step with a cache")
+POSITION = Text("{parameter} is {said}")
+IN_PLACE = Text("changes its cache in place")
 
 # Where a head has no axis, neither shared heads nor masks that are wider than the new keys can be
 # handed on.

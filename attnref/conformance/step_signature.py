@@ -94,8 +94,10 @@ def _check_parameter(signature: inspect.Signature, said: str, name: str) -> str:
     known = list(signature.parameters)
     if said not in known:
         raise CheckError(
-            en=f"map: {name} has no parameter {said!r}; it has {', '.join(known)}.",
-            pt=f"map: {name} não tem o parâmetro {said!r}; tem {', '.join(known)}.",
+            "map: {name} has no parameter {said!r}; it has {known}.",
+            name=name,
+            said=said,
+            known=", ".join(known),
         )
     return said
 
@@ -117,12 +119,12 @@ def _cache_of(signature: inspect.Signature, said: str | None, name: str) -> tupl
     if found is None:
         perhaps = known[3] if len(known) > 3 else "its_name"
         raise CheckError(
-            en=f"function: {name}{signature} has no parameter for the cache of a step "
-            f"({', '.join(CACHES)}). If it has one by another name, say which: --map "
-            f"cache={perhaps}.",
-            pt=f"function: {name}{signature} não tem parâmetro para o cache de um passo "
-            f"({', '.join(CACHES)}). Se houver um com outro nome, diga qual: --map "
-            f"cache={perhaps}.",
+            "function: {name}{signature} has no parameter for the cache of a step ({caches}). If "
+            "it has one by another name, say which: --map cache={perhaps}.",
+            name=name,
+            signature=signature,
+            caches=", ".join(CACHES),
+            perhaps=perhaps,
         )
     return found
 
@@ -132,12 +134,9 @@ def _check_factory(cache: Callable[..., Any] | None) -> None:
         return
     if not callable(cache):
         raise CheckError(
-            en="cache: expected a function that makes the first cache, got "
-            f"{type(cache).__name__}. Give the function itself, because each sequence needs a new "
-            "cache.",
-            pt="cache deve ser uma função que cria o primeiro cache, mas é "
-            f"{type(cache).__name__}. Dê a própria função, pois cada sequência precisa de um "
-            "cache novo.",
+            "cache: expected a function that makes the first cache, got {kind}. Give the function "
+            "itself, because each sequence needs a new cache.",
+            kind=type(cache).__name__,
         )
     name = getattr(cache, "__qualname__", type(cache).__name__)
     signature = inspect.signature(cache)
@@ -145,9 +144,10 @@ def _check_factory(cache: Callable[..., Any] | None) -> None:
         signature.bind(**{size: None for size in SIZES if size in signature.parameters})
     except TypeError as error:
         raise CheckError(
-            en="cache: expected a function without arguments, or with some of "
-            f"{', '.join(SIZES)}, got {name}{signature}: {error}. Give its other parameters "
-            "default values.",
-            pt=f"cache deve ser uma função sem argumentos, ou com alguns de {', '.join(SIZES)}, "
-            f"mas é {name}{signature}: {error}. Dê valores padrão aos outros parâmetros.",
+            "cache: expected a function without arguments, or with some of {sizes}, got "
+            "{name}{signature}: {error}. Give its other parameters default values.",
+            sizes=", ".join(SIZES),
+            name=name,
+            signature=signature,
+            error=error,
         ) from None

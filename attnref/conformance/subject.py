@@ -19,7 +19,7 @@ from attnref.conformance.sessions import adapt_session, is_session
 from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
 from attnref.text import Refusal, Text
 
-GIVEN = Text(en="{parameter} given {value}", pt="{parameter} recebe {value}")
+GIVEN = Text("{parameter} given {value}")
 
 
 class Fits(NamedTuple):
@@ -150,27 +150,25 @@ def subject(
     """
     if inspect.isclass(function):
         raise CheckError(
-            en=f"function: {function.__name__} is a class, not a function. Name an instance of "
-            "it, or a function that makes one and calls it.",
-            pt=f"function: {function.__name__} é uma classe, e não uma função. Indique uma "
-            "instância dela, ou uma função que crie uma e a chame.",
+            "function: {name} is a class, not a function. Name an instance of it, or a function "
+            "that makes one and calls it.",
+            name=function.__name__,
         )
     library = None
     if is_session(function):
         function, library = adapt_session(function), "numpy"
     if not callable(function):
         raise CheckError(
-            en=f"function: an object of type {type(function).__name__} cannot be called. Name the "
-            "function itself.",
-            pt=f"function: um objeto do tipo {type(function).__name__} não pode ser chamado. "
-            "Indique a própria função.",
+            "function: an object of type {kind} cannot be called. Name the function itself.",
+            kind=type(function).__name__,
         )
     name = name or _name(function)
     unknown = [option for option in supports or () if option not in OPTIONS]
     if unknown:
         raise CheckError(
-            en=f"supports: there is no option {unknown[0]!r}. There are: {', '.join(OPTIONS)}.",
-            pt=f"supports: não existe opção chamada {unknown[0]!r}. Existem: {', '.join(OPTIONS)}.",
+            "supports: there is no option {unknown!r}. There are: {options}.",
+            unknown=unknown[0],
+            options=", ".join(OPTIONS),
         )
     signature, layout, sinks = signature_of(function), None, dict[str, str]()
     if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
@@ -210,10 +208,11 @@ def subject(
     missing = [option for option in supports or () if option not in offered]
     if missing:
         raise CheckError(
-            en=f"supports: {name} does not take {missing[0]!r}; its parameters are "
-            f"{', '.join(named)}. Add it to them, or leave it out.",
-            pt=f"supports: {name} não recebe {missing[0]!r}; os parâmetros são "
-            f"{', '.join(named)}. Acrescente-a a eles, ou deixe-a de fora.",
+            "supports: {name} does not take {first!r}; its parameters are {parameters}. Add it to "
+            "them, or leave it out.",
+            name=name,
+            first=missing[0],
+            parameters=", ".join(named),
         )
     return Subject(
         function,
@@ -251,15 +250,15 @@ def _drawn(signature: inspect.Signature, said: Mapping[str, str], name: str) -> 
     for each, how in said.items():
         if each not in signature.parameters:
             raise CheckError(
-                en=f"draw: {name} has no parameter {each!r}; it has "
-                f"{', '.join(signature.parameters)}.",
-                pt=f"draw: {name} não tem o parâmetro {each!r}; tem "
-                f"{', '.join(signature.parameters)}.",
+                "draw: {name} has no parameter {each!r}; it has {parameters}.",
+                name=name,
+                each=each,
+                parameters=", ".join(signature.parameters),
             )
         try:
             found[each] = parse_draw(each, how)
         except Refusal as error:
-            raise CheckError(error.en, error.pt) from None
+            raise CheckError(error.text) from None
     return found
 
 
@@ -267,15 +266,16 @@ def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, 
     for option, parameter in names.items():
         if option not in OPTIONS:
             raise CheckError(
-                en=f"map: there is no option {option!r}. There are: {', '.join(OPTIONS)}.",
-                pt=f"map: não existe opção chamada {option!r}. Existem: {', '.join(OPTIONS)}.",
+                "map: there is no option {option!r}. There are: {options}.",
+                option=option,
+                options=", ".join(OPTIONS),
             )
         if signature is not None and parameter not in signature.parameters:
             raise CheckError(
-                en=f"map: {name} has no parameter {parameter!r}; it has "
-                f"{', '.join(signature.parameters)}.",
-                pt=f"map: {name} não tem o parâmetro {parameter!r}; tem "
-                f"{', '.join(signature.parameters)}.",
+                "map: {name} has no parameter {parameter!r}; it has {parameters}.",
+                name=name,
+                parameter=parameter,
+                parameters=", ".join(signature.parameters),
             )
 
 
@@ -343,20 +343,20 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
         signature.bind(None, None, None)
     except TypeError as error:
         raise CheckError(
-            en=f"function: {name}{signature} cannot be called as f(query, key, value): {error}. "
-            "Give its other parameters default values, or wrap it in a function of these three.",
-            pt=f"function: {name}{signature} não pode ser chamada como f(query, key, value): "
-            f"{error}. Dê valores padrão aos outros parâmetros, ou envolva-a numa função desses "
-            "três.",
+            "function: {name}{signature} cannot be called as f(query, key, value): {error}. Give "
+            "its other parameters default values, or wrap it in a function of these three.",
+            name=name,
+            signature=signature,
+            error=error,
         ) from None
     known = {*OPTIONS, *(synonym for synonyms in SYNONYMS.values() for synonym in synonyms)}
     for place in list(signature.parameters)[1:3]:
         if place in known:
             raise CheckError(
-                en=f"function: {name}{signature} cannot be called as f(query, key, value): its "
-                f"{place} is not a tensor to attend to. If it is a layer, wrap what it does "
+                "function: {name}{signature} cannot be called as f(query, key, value): its "
+                "{place} is not a tensor to attend to. If it is a layer, wrap what it does "
                 "between its projections in a function of these three.",
-                pt=f"function: {name}{signature} não pode ser chamada como f(query, key, value): "
-                f"{place} não é um tensor para o qual se olhe. Se for uma camada, envolva o que "
-                "ela faz entre as projeções numa função desses três.",
+                name=name,
+                signature=signature,
+                place=place,
             )

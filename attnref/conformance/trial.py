@@ -33,49 +33,26 @@ _STEPS = 16  # roundings of a position that count, where a reference is all that
 _MEASURED = 2e-4  # of the largest number, where constants were measured
 _PYTORCH = str(Path(torch.__file__).parent)
 
-NOT_A_TENSOR = Text(
-    en="It returned {kind}, not a tensor. Does every path end in return?",
-    pt="Ela devolveu {kind}, e não um tensor. Todo caminho termina em return?",
-)
+NOT_A_TENSOR = Text("It returned {kind}, not a tensor. Does every path end in return?")
 STRANGE_TENSOR = Text(
-    en="It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided.",
-    pt="Ela devolveu um tensor de {dtype} e {layout}, mas deveria devolver números de ponto "
-    "flutuante, torch.strided.",
+    "It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided."
 )
 WRONG_DEVICE = Text(
-    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
-    "device=query.device.",
-    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
-    "device=query.device.",
+    "For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device."
 )
-WRONG_SHAPE = Text(
-    en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
-    pt="Ela devolveu a forma {got}, mas deveria ser {expected}: (lote, cabeças, n, d_v).",
-)
+WRONG_SHAPE = Text("It returned shape {got}, expected {expected}: (batch, heads, n, d_v).")
 UNCLEAR = Text(
-    en="Not tested: its answers do not show which constants it has, for heads and width {shape}.",
-    pt="Não testado: as respostas não mostram que constantes ela tem, com cabeças e largura "
-    "{shape}.",
+    "Not tested: its answers do not show which constants it has, for heads and width {shape}."
 )
-BESIDE_RAISED = Text(
-    en="Not tested: the function beside it raised {error}.",
-    pt="Não testado: a função ao lado dela lançou {error}.",
-)
-NOTHING_SUCH = Text(en="It has nothing of this kind.", pt="Ela não tem nada desse tipo.")
-APART = Text(
-    en="Not tested: query, key and value cannot be given apart to this layer.",
-    pt="Não testado: a esta camada não se pode dar consulta, chave e valor em separado.",
-)
-MISSING = Text(
-    en="It takes no {missing}; its parameters are {parameters}.",
-    pt="Ela não recebe {missing}; os parâmetros são {parameters}.",
-)
+BESIDE_RAISED = Text("Not tested: the function beside it raised {error}.")
+NOTHING_SUCH = Text("It has nothing of this kind.")
+APART = Text("Not tested: query, key and value cannot be given apart to this layer.")
+MISSING = Text("It takes no {missing}; its parameters are {parameters}.")
 
 
 PERHAPS = Text(
-    en="Its {parameter} may be {option}, and was not tested: --map {option}={parameter}, if it is.",
-    pt="O parâmetro {parameter} pode ser {option}, e não foi testado: --map {option}={parameter}, "
-    "se for.",
+    "Its {parameter} may be {option}, and was not tested: --map {option}={parameter}, if it is."
 )
 
 
@@ -105,7 +82,7 @@ class Raised(Exception):
     ``hint`` says what it answers instead.
     """
 
-    hint = Text(en="", pt="")
+    hint = Text("")
 
     def __init__(
         self, error: BaseException, place: str, *, own: bool = True, deliberate: bool = True
@@ -398,7 +375,7 @@ class Trial:
     ) -> Truth:
         """What the reference returns in float64, and what rounding may do to that."""
         inputs = [self.to_double(x) for x in (query, key, value)]
-        given = self._reference_options(*inputs[:2], setting)
+        given = self._reference_options(inputs[0], inputs[1], setting)
         assert self.subject.reference is not None
         with torch.no_grad(), self._not_its_own():
             output = self.reference(query)(*inputs, **given)
@@ -421,7 +398,7 @@ class Trial:
             error = f"{type(raised.error).__name__}: {raised.error}"
             raise Stopped(Finding(Verdict.NOT_ASKED, BESIDE_RAISED, {"error": error})) from None
 
-    def reference(self, query: Tensor) -> Callable[..., Tensor]:
+    def reference(self, query: Tensor) -> Any:
         """The reference; constants of each head are measured, for so many and so wide ones."""
         reference = self.subject.reference
         assert reference is not None

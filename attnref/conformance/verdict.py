@@ -9,10 +9,7 @@ from pathlib import Path
 
 from attnref.text import Text
 
-SHARED = Text(
-    en="PyTorch's own function does so too.",
-    pt="A função do próprio PyTorch também faz isso.",
-)
+SHARED = Text("PyTorch's own function does so too.")
 
 
 class Verdict(Enum):

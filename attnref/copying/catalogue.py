@@ -16,11 +16,8 @@ from attnref.text import Refusal, Text
 FOLDER = Path(__file__).parent.parent / "minimal"
 _ORIGIN = re.compile(r"Explained in (?P<page>[\w/-]+)(; with every option: (?P<whole>[\w.]+))?\.")
 _LEFT_OUT = re.compile(r"Left out: (?P<said>.*?)\.?(?= Source: )")
-NO_SUCH = Text(en="NAME: {what} {name!r}. {where}", pt="NAME: {what} {name!r}. {where}")
-NEAR = Text(
-    en="NAME: {what} {name!r}. Did you mean {near}? {where}",
-    pt="NAME: {what} {name!r}. Seria {near}? {where}",
-)
+NO_SUCH = Text("NAME: {what} {name!r}. {where}")
+NEAR = Text("NAME: {what} {name!r}. Did you mean {near}? {where}")
 _SUGGESTIONS = 5
 _NO_CODE = frozenset(
     (
@@ -71,13 +68,8 @@ def find(name: str) -> Entry:
     raise no_such(
         name,
         [entry.name for entry in known],
-        what=Text(
-            en="there is no method on one screen called", pt="nenhum método numa tela se chama"
-        ),
-        where=Text(
-            en="attnref copy --list names them all; what has every option comes with --whole.",
-            pt="attnref copy --list mostra todos; o que tem todas as opções vem com --whole.",
-        ),
+        what=Text("there is no method on one screen called"),
+        where=Text("attnref copy --list names them all; what has every option comes with --whole."),
     )
 
 

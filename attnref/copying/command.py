@@ -12,38 +12,26 @@ import typer
 
 import attnref
 from attnref.copying.catalogue import Entry, entries, find, header
-from attnref.text import Refusal, Text, add_portuguese, choose_help, preferred_language
+from attnref.text import Refusal, Text, choose_help, preferred_language, translate_help
 
 NO_FOLDER = Text(
-    en="DIR: the folder for the modules of {name} is missing. For example: attnref copy --whole "
-    "{name} vendor",
-    pt="DIR: falta a pasta para os módulos de {name}. Por exemplo: attnref copy --whole {name} "
-    "vendor",
+    "DIR: the folder for the modules of {name} is missing. For example: attnref copy --whole "
+    "{name} vendor"
 )
-NOT_A_FOLDER = Text(
-    en="DIR: {place} is not a folder. For example: attnref copy --whole {name} vendor",
-    pt="DIR: {place} não é uma pasta. Por exemplo: attnref copy --whole {name} vendor",
-)
+NOT_A_FOLDER = Text("DIR: {place} is not a folder. For example: attnref copy --whole {name} vendor")
 
 
-@add_portuguese(pt="Escreve um método que cabe numa tela num arquivo que só precisa do torch.")
+@translate_help
 def copy(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help=choose_help(
-                en="What to copy: blockwise, or with --whole masks.causal.",
-                pt="O que copiar: blockwise ou, com --whole, masks.causal.",
-            )
-        ),
+        typer.Argument(help=choose_help("What to copy: blockwise, or with --whole masks.causal.")),
     ] = None,
     place: Annotated[
         str | None,
         typer.Argument(
             help=choose_help(
-                en="Destination file (default: NAME.py; '-' prints it); with --whole, a folder.",
-                pt="Arquivo de destino (padrão: NAME.py; '-' imprime a cópia); com --whole, uma "
-                "pasta.",
+                "Destination file (default: NAME.py; '-' prints it); with --whole, a folder."
             )
         ),
     ] = None,
@@ -52,8 +40,7 @@ def copy(
         typer.Option(
             "--whole",
             help=choose_help(
-                en="The function with every option, with the modules that it needs, as they are.",
-                pt="A função com todas as opções, com os módulos de que precisa, como são.",
+                "The function with every option, with the modules that it needs, as they are."
             ),
         ),
     ] = False,
@@ -61,17 +48,14 @@ def copy(
         bool,
         typer.Option(
             "--force",
-            help=choose_help(en="Replace existing files.", pt="Substitui arquivos que já existem."),
+            help=choose_help("Replace existing files."),
         ),
     ] = False,
     show: Annotated[
         bool,
         typer.Option(
             "--list",
-            help=choose_help(
-                en="List what can be copied: its lines, what it is, what it leaves out.",
-                pt="Lista o que se pode copiar: linhas, o que é (em inglês), o que deixa de fora.",
-            ),
+            help=choose_help("List what can be copied: its lines, what it is, what it leaves out."),
         ),
     ] = False,
 ) -> None:
@@ -81,8 +65,7 @@ def copy(
             typer.echo("".join(map(_describe, entries())).encode(), nl=False)
         elif name is None:
             raise Refusal(
-                en="NAME: the method to copy is missing. attnref copy --list names them all.",
-                pt="NAME: falta o método a copiar. attnref copy --list mostra todos.",
+                "NAME: the method to copy is missing. attnref copy --list names them all."
             )
         elif whole:
             _copy_whole(name, place, replace=force)
@@ -108,8 +91,9 @@ def _copy_minimal(entry: Entry, place: str | None, *, replace: bool) -> None:
     path = Path(place or f"{entry.name}.py")
     if os.path.isdir(path):
         raise Refusal(
-            en=f"FILE: {path} is a folder. Name the file in it: {path / entry.name}.py",
-            pt=f"FILE: {path} é uma pasta. Indique o arquivo nela: {path / entry.name}.py",
+            "FILE: {path} is a folder. Name the file in it: {file}.py",
+            path=path,
+            file=path / entry.name,
         )
     _write({path: text}, replace=replace)
     typer.echo(f"{path}: attnref.minimal.{entry.name}")
@@ -161,14 +145,13 @@ def _write(texts: dict[Path, str], *, replace: bool) -> None:
             if isinstance(error, FileExistsError) and not replace:
                 raise _taken(path) from None
             raise Refusal(
-                en=f"FILE: cannot write to {path}: {error.strerror}. Choose another place.",
-                pt=f"FILE: não foi possível escrever em {path}: {error.strerror}. Escolha outro "
-                "lugar.",
+                "FILE: cannot write to {path}: {reason}. Choose another place.",
+                path=path,
+                reason=error.strerror,
             ) from None
 
 
 def _taken(path: Path) -> Refusal:
     return Refusal(
-        en=f"FILE: {path} already exists. Choose another name, or replace it with --force.",
-        pt=f"FILE: {path} já existe. Escolha outro nome, ou substitua o arquivo com --force.",
+        "FILE: {path} already exists. Choose another name, or replace it with --force.", path=path
     )

@@ -37,11 +37,8 @@ def path_of(name: str) -> tuple[str, str]:
     raise no_such(
         name,
         [*shorter, *attnref.__all__],
-        what=Text(
-            en="the package has no function or class called",
-            pt="nenhuma função ou classe do pacote se chama",
-        ),
-        where=Text(en="dir(attnref) names them all.", pt="dir(attnref) mostra todas."),
+        what=Text("the package has no function or class called"),
+        where=Text("dir(attnref) names them all."),
     )
 
 

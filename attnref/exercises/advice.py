@@ -8,91 +8,61 @@ from attnref.exercises.findings import kind
 from attnref.text import Text
 
 SHAPE = Text(
-    en="Compare the shape with the one in the docstring, dimension by dimension. A sum or a "
+    "Compare the shape with the one in the docstring, dimension by dimension. A sum or a "
     "maximum drops its dimension unless it has keepdim=True, and broadcasting adds dimensions in "
-    "front.",
-    pt="Compare a forma com a da docstring, dimensão por dimensão. Uma soma ou um máximo elimina "
-    "essa dimensão se não tem keepdim=True, e o broadcasting acrescenta dimensões na frente.",
+    "front."
 )
 BOOLS = Text(
-    en="The values may be right, but the caller counts on bool. A comparison gives bool; "
-    "torch.ones and torch.zeros do with dtype=torch.bool.",
-    pt="Os valores podem estar certos, mas quem chama conta com bool. Uma comparação produz bool; "
-    "torch.ones e torch.zeros também, com dtype=torch.bool.",
+    "The values may be right, but the caller counts on bool. A comparison gives bool; "
+    "torch.ones and torch.zeros do with dtype=torch.bool."
 )
 INTEGERS = Text(
-    en="The values may be right, but the caller counts on integers. torch.arange makes them; a "
-    "list with decimal points, and an empty one, become float32.",
-    pt="Os valores podem estar certos, mas quem chama conta com inteiros. torch.arange os cria; "
-    "uma lista com pontos decimais, ou vazia, vira float32.",
+    "The values may be right, but the caller counts on integers. torch.arange makes them; a "
+    "list with decimal points, and an empty one, become float32."
 )
 FLOATS = Text(
-    en="The values may be right, but the caller counts on the dtype of the inputs. Comparisons "
-    "give bool, `.double()` gives float64; `.to(x.dtype)` converts back.",
-    pt="Os valores podem estar certos, mas quem chama conta com o dtype das entradas. Comparações "
-    "produzem bool, e `.double()`, float64; `.to(x.dtype)` converte de volta.",
+    "The values may be right, but the caller counts on the dtype of the inputs. Comparisons "
+    "give bool, `.double()` gives float64; `.to(x.dtype)` converts back."
 )
 TYPE = Text(
-    en="The docstring says what is returned, and in which order. A tensor is neither a number of "
-    "Python nor a list, and several results are a tuple.",
-    pt="A docstring diz o que é devolvido, e em que ordem. Um tensor não é um número do Python "
-    "nem uma lista, e vários resultados formam uma tupla.",
+    "The docstring says what is returned, and in which order. A tensor is neither a number of "
+    "Python nor a list, and several results are a tuple."
 )
 CHANGED = Text(
-    en="`x += …`, `x[…] = …` and methods whose name ends in `_`, such as masked_fill_, write into "
-    "x itself. `x = x + …`, torch.where and masked_fill make a new tensor.",
-    pt="`x += …`, `x[…] = …` e os métodos cujo nome termina em `_`, como masked_fill_, escrevem "
-    "no próprio x. `x = x + …`, torch.where e masked_fill criam um tensor novo.",
+    "`x += …`, `x[…] = …` and methods whose name ends in `_`, such as masked_fill_, write into "
+    "x itself. `x = x + …`, torch.where and masked_fill make a new tensor."
 )
 ONE_TRUTH = Text(
-    en="Python asked a whole tensor for a single True or False. `if`, `and`, `or`, `not` and "
+    "Python asked a whole tensor for a single True or False. `if`, `and`, `or`, `not` and "
     "chained comparisons do that, and so does `a >= 0 & a < b`, because & binds more tightly than "
-    "a comparison. Write each comparison in parentheses: (a >= 0) & (a < b).",
-    pt="O Python pediu a um tensor inteiro um único True ou False. É o que fazem `if`, `and`, "
-    "`or`, `not` e comparações encadeadas, e também `a >= 0 & a < b`, porque & tem precedência "
-    "sobre a comparação. Escreva cada comparação entre parênteses: (a >= 0) & (a < b).",
+    "a comparison. Write each comparison in parentheses: (a >= 0) & (a < b)."
 )
 DTYPES = Text(
-    en="An operation got a dtype that it does not know, or two that do not go together. Print the "
-    "dtype of each tensor in the line; `.to(x.dtype)` converts to that of x.",
-    pt="Uma operação recebeu um dtype que não conhece, ou dois que não combinam. Imprima o dtype "
-    "de cada tensor da linha; `.to(x.dtype)` converte para o de x.",
+    "An operation got a dtype that it does not know, or two that do not go together. Print the "
+    "dtype of each tensor in the line; `.to(x.dtype)` converts to that of x."
 )
 SIZES = Text(
-    en="Two shapes do not go together. Print the shape of each tensor in the line: they are "
+    "Two shapes do not go together. Print the shape of each tensor in the line: they are "
     "matched from the last dimension on, a sum drops its dimension unless it has keepdim=True, "
-    "and `.mT` exchanges the last two.",
-    pt="Duas formas não combinam. Imprima a forma de cada tensor da linha: elas são emparelhadas "
-    "a partir da última dimensão, uma soma elimina a sua se não tem keepdim=True, e `.mT` troca "
-    "as duas últimas.",
+    "and `.mT` exchanges the last two."
 )
 PLACES = Text(
-    en="The line counts on other dimensions, or other entries, than there are. Count dimensions "
-    "from the end, -1 and -2: there may be more or fewer in front.",
-    pt="A linha conta com outras dimensões, ou outras entradas, do que as que existem. Conte as "
-    "dimensões a partir do fim, -1 e -2: na frente pode haver mais ou menos.",
+    "The line counts on other dimensions, or other entries, than there are. Count dimensions "
+    "from the end, -1 and -2: there may be more or fewer in front."
 )
 NAMES = Text(
-    en="That name has no value there. Is it misspelled, given a value only later, or not imported?",
-    pt="Esse nome não tem valor ali. Foi digitado errado, recebe um valor só mais tarde, ou falta "
-    "importá-lo?",
+    "That name has no value there. Is it misspelled, given a value only later, or not imported?"
 )
 ATTRIBUTES = Text(
-    en="The object has nothing of that name. Is the name misspelled, or is the object not what "
-    "you take it for? Print its type.",
-    pt="O objeto não tem nada com esse nome. Foi digitado errado, ou o objeto não é o que você "
-    "pensa? Imprima o tipo dele.",
+    "The object has nothing of that name. Is the name misspelled, or is the object not what "
+    "you take it for? Print its type."
 )
 CALLS = Text(
-    en="A function or an operator got something that it does not accept. Print the type of each "
-    "value in the line; an argument that may be left out can be None.",
-    pt="Uma função ou um operador recebeu algo que não aceita. Imprima o tipo de cada valor da "
-    "linha; um argumento que pode ser omitido pode ser None.",
+    "A function or an operator got something that it does not accept. Print the type of each "
+    "value in the line; an argument that may be left out can be None."
 )
 OTHERWISE = Text(
-    en="Call your function in its file as shown here, print what goes into the line, and run the "
-    "file.",
-    pt="No seu arquivo, chame a função como se vê aqui, imprima o que entra na linha e execute-o.",
+    "Call your function in its file as shown here, print what goes into the line, and run the file."
 )
 
 _KINDS = {"shape": SHAPE, "type": TYPE, "changed": CHANGED}

@@ -18,115 +18,68 @@ from attnref.exercises.findings import PARTS
 from attnref.exercises.judging import FILE, Outcome, judge, parts
 from attnref.exercises.report import report
 from attnref.exercises.watching import stamp, wait_for_save
-from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
+from attnref.text import LANGUAGES, Text, choose_help, one_of, preferred_language, translate_help
 
 TOPICS = {
-    "words": Text(en="Six words", pt="Seis palavras"),
-    "formula": Text(en="The formula", pt="A fórmula"),
-    "masks": Text(en="Masks", pt="Máscaras"),
-    "heads": Text(en="Heads", pt="Cabeças"),
-    "positions": Text(en="Positions", pt="Posições"),
-    "blocks": Text(en="In blocks", pt="Em blocos"),
-    "training": Text(en="Training", pt="Treinamento"),
-    "linear": Text(en="Linear attention", pt="Atenção linear"),
-    "today": Text(en="Today's models", pt="Modelos de hoje"),
-    "assembled": Text(en="Assembled", pt="Tudo junto"),
+    "words": Text("Six words"),
+    "formula": Text("The formula"),
+    "masks": Text("Masks"),
+    "heads": Text("Heads"),
+    "positions": Text("Positions"),
+    "blocks": Text("In blocks"),
+    "training": Text("Training"),
+    "linear": Text("Linear attention"),
+    "today": Text("Today's models"),
+    "assembled": Text("Assembled"),
 }
 NEW, STARTED, SOLVED = (
-    Text(en="", pt=""),
-    Text(en="started", pt="começado"),
-    Text(en="solved", pt="resolvido"),
+    Text(""),
+    Text("started"),
+    Text("solved"),
 )
 HEADING = Text(
-    en="{title} (exercise {number} of {all})\n\nRead:  {page}\n\nCheck: {check}\n\nHint:  {hint}",
-    pt="{title} (exercício {number} de {all})\n\nLer:       {page}\n\nVerificar: {check}\n\n"
-    "Dica:      {hint}",
+    "{title} (exercise {number} of {all})\n\nRead:  {page}\n\nCheck: {check}\n\nHint:  {hint}"
 )
-REMINDER = Text(en="yours to write", pt="é a sua vez")
-WRITTEN = Text(
-    en="Wrote {path}. Write the function in it, then: {check}",
-    pt="{path} está pronto. Escreva a função que está nele; depois: {check}",
-)
-WATCHING = Text(
-    en="Save {path} to have it checked again; Ctrl-C ends.",
-    pt="Salve {path} para verificar de novo; Ctrl-C encerra.",
-)
-COUNT = Text(en="{solved} of {all} solved.", pt="{solved} de {all} resolvidos.")
-GO_ON = Text(
-    en="Next is {path}, which you have started. To check it: {check}",
-    pt="O próximo é {path}, que você já começou. Para verificar: {check}",
-)
-NONE_LEFT = Text(
-    en="No exercise is left. What comes next is your own attention: {page}",
-    pt="Não falta nenhum exercício. O próximo passo é sua própria atenção: {page}",
-)
-NEXT = Text(en="Next: {command}", pt="Próximo: {command}")
-EARLIER = Text(
-    en="Before this one, not known to be solved: {count}, the first {first}. See: {list}",
-    pt="Antes deste, não constam como resolvidos: {count}, o primeiro {first}. Veja: {list}",
-)
-FINISHED = Text(en="That was the last one.", pt="Esse era o último.")
-ALL_SOLVED = Text(
-    en="That was the last one: all {all} are solved.",
-    pt="Esse era o último: todos os {all} estão resolvidos.",
-)
-HINT = Text(en="Hint {number} of {all}:", pt="Dica {number} de {all}:")
-MORE = Text(en="The next one: {hint}", pt="A próxima: {hint}")
-NO_MORE = Text(
-    en="That was the last hint. The solution: {solution}",
-    pt="Essa era a última dica. A solução: {solution}",
-)
-UNKNOWN = Text(
-    en="There is no exercise {name!r}. {near}See: attnref exercise list",
-    pt="Não existe exercício chamado {name!r}. {near}Veja: attnref exercise list",
-)
-NEAR = Text(en="Did you mean {name}? ", pt="Seria {name}? ")
-NO_FOLDER = Text(
-    en="The folder {folder!r} does not exist. Create it first.",
-    pt="A pasta {folder!r} não existe. Crie-a antes.",
-)
-EXISTS = Text(
-    en="{path} exists already. To write over it, and lose what is in it, pass --force.",
-    pt="{path} já existe. Para escrever por cima, e perder o que há nele, use --force.",
-)
-NOT_WRITTEN = Text(
-    en="{path} cannot be written: {error}. Choose another place with --folder.",
-    pt="{path} não pode ser escrito: {error}. Escolha outro lugar com --folder.",
-)
-NOT_STARTED = Text(
-    en="{path} does not exist. Begin with: {start}",
-    pt="{path} não existe. Comece com: {start}",
-)
-NO_HINT = Text(
-    en="There is no hint {number}. Choose one from 1 to {all}.",
-    pt="Não existe a dica {number}. Escolha uma de 1 a {all}.",
-)
+REMINDER = Text("yours to write")
+WRITTEN = Text("Wrote {path}. Write the function in it, then: {check}")
+WATCHING = Text("Save {path} to have it checked again; Ctrl-C ends.")
+COUNT = Text("{solved} of {all} solved.")
+GO_ON = Text("Next is {path}, which you have started. To check it: {check}")
+NONE_LEFT = Text("No exercise is left. What comes next is your own attention: {page}")
+NEXT = Text("Next: {command}")
+EARLIER = Text("Before this one, not known to be solved: {count}, the first {first}. See: {list}")
+FINISHED = Text("That was the last one.")
+ALL_SOLVED = Text("That was the last one: all {all} are solved.")
+HINT = Text("Hint {number} of {all}:")
+MORE = Text("The next one: {hint}")
+NO_MORE = Text("That was the last hint. The solution: {solution}")
+UNKNOWN = Text("There is no exercise {name!r}. {near}See: attnref exercise list")
+NEAR = Text("Did you mean {name}? ")
+NO_FOLDER = Text("The folder {folder!r} does not exist. Create it first.")
+EXISTS = Text("{path} exists already. To write over it, and lose what is in it, pass --force.")
+NOT_WRITTEN = Text("{path} cannot be written: {error}. Choose another place with --folder.")
+NOT_STARTED = Text("{path} does not exist. Begin with: {start}")
+NO_HINT = Text("There is no hint {number}. Choose one from 1 to {all}.")
 
 exercise = typer.Typer(
-    help=choose_help(
-        en="Learn attention by writing it: a program grades what you write.",
-        pt="Aprenda atenção escrevendo-a: um programa avalia o que você escreve.",
-    ),
+    help=choose_help("Learn attention by writing it: a program grades what you write."),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 Name = Annotated[
     str,
-    typer.Argument(
-        help=choose_help(en="Name of the exercise.", pt="Nome do exercício."), show_default=False
-    ),
+    typer.Argument(help=choose_help("Name of the exercise."), show_default=False),
 ]
 Folder = Annotated[
     Path,
-    typer.Option(help=choose_help(en="Folder of your files.", pt="Pasta de seus arquivos.")),
+    typer.Option(help=choose_help("Folder of your files.")),
 ]
 Language = Annotated[
     str | None,
     typer.Option(
         help=choose_help(
-            en=f"One of {', '.join(LANGUAGES)} (default: the system language).",
-            pt=f"Um entre {', '.join(LANGUAGES)} (padrão: o idioma do sistema).",
+            "One of {languages} (default: the system language).", languages=", ".join(LANGUAGES)
         )
     ),
 ]
@@ -166,14 +119,7 @@ class _Learner:
 
 
 @exercise.command("list")
-@add_portuguese(
-    pt="""Mostra todos os exercícios, e quais estão começados e resolvidos na pasta.
-
-    Para isso, os arquivos da pasta são executados, menos os que já foram resolvidos e não mudaram.
-
-    Os pontos dizem quão difícil é cada um, de • a •••.
-    """
-)
+@translate_help
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
     """List all exercises, with those started and those solved in the folder.
 
@@ -217,7 +163,7 @@ def _judge(each: Exercise, path: Path) -> tuple[bool, list[Outcome]]:
 
 
 @exercise.command()
-@add_portuguese(pt="Cria na pasta o arquivo de um exercício, com a função por escrever.")
+@translate_help
 def start(
     name: Name,
     folder: Folder = _HERE,
@@ -225,7 +171,7 @@ def start(
         bool,
         typer.Option(
             "--force",
-            help=choose_help(en="Overwrite your file.", pt="Substitui seu arquivo."),
+            help=choose_help("Overwrite your file."),
         ),
     ] = False,
     lang: Language = None,
@@ -270,12 +216,7 @@ def _start(each: Exercise, learner: _Learner) -> str:
 
 
 @exercise.command("next")
-@add_portuguese(
-    pt="""Começa o próximo exercício por resolver, e diz quantos já estão resolvidos.
-
-    Se o arquivo dele já está na pasta, só diz qual é.
-    """
-)
+@translate_help
 def next_(folder: Folder = _HERE, lang: Language = None) -> None:
     """Start the next exercise that is not solved, and say how many are.
 
@@ -297,13 +238,7 @@ def next_(folder: Folder = _HERE, lang: Language = None) -> None:
 
 
 @exercise.command()
-@add_portuguese(
-    pt="""Avalia o que você escreveu.
-
-    O código de saída é 0 quando está resolvido, 1 quando ainda não, 2 quando não pôde ser avaliado.
-    O que sua função imprime não aparece: para ver isso, execute o próprio arquivo.
-    """
-)
+@translate_help
 def check(
     name: Name,
     folder: Folder = _HERE,
@@ -312,10 +247,8 @@ def check(
         typer.Option(
             "--watch",
             help=choose_help(
-                en="Grade it after each save, until it is solved; of the rules, show only the "
-                "first that is broken.",
-                pt="Avalia a cada vez que você salva, até estar resolvido; das regras, mostra só "
-                "a primeira que foi quebrada.",
+                "Grade it after each save, until it is solved; of the rules, show only the "
+                "first that is broken."
             ),
         ),
     ] = False,
@@ -386,16 +319,12 @@ def _next_steps(solved: Exercise, learner: _Learner) -> Iterator[str]:
 
 
 @exercise.command()
-@add_portuguese(pt="Mostra uma dica, a começar pela menor.")
+@translate_help
 def hint(
     name: Name,
     number: Annotated[
         int,
-        typer.Argument(
-            help=choose_help(
-                en="Number of the hint; each tells more.", pt="Número da dica; cada uma diz mais."
-            )
-        ),
+        typer.Argument(help=choose_help("Number of the hint; each tells more.")),
     ] = 1,
     lang: Language = None,
 ) -> None:
@@ -413,7 +342,7 @@ def hint(
 
 
 @exercise.command()
-@add_portuguese(pt="Mostra uma solução, e por que foi escrita assim.")
+@translate_help
 def solution(name: Name, lang: Language = None) -> None:
     """Show a solution, and why it is written so."""
     learner = _Learner(lang)

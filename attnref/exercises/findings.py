@@ -6,102 +6,43 @@
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-THE_RESULT = Text(en="The result", pt="O resultado")
-THE_GRADIENT = Text(en="The gradient of {argument}", pt="O gradiente de {argument}")
-A_PART = Text(en="Result {number} of {count}", pt="O resultado {number} de {count}")
-THE_LARGEST = Text(
-    en="The largest tensor that it makes, in numbers,",
-    pt="O maior tensor que ela cria, em números,",
-)
-THE_BLOCKS = Text(
-    en="The largest count of blocks that it holds at a time",
-    pt="O maior total de blocos que ela guarda de uma vez",
-)
-THE_PAST = Text(
-    en="The change of the earlier logits when the last letter changes",
-    pt="A mudança dos logits anteriores quando a última letra muda",
-)
-THE_LOSS = Text(en="The loss after training", pt="A perda depois do treinamento")
-THE_CACHE = Text(
-    en="The change that the cache makes to the logits",
-    pt="A mudança que o cache faz nos logits",
-)
+THE_RESULT = Text("The result")
+THE_GRADIENT = Text("The gradient of {argument}")
+A_PART = Text("Result {number} of {count}")
+THE_LARGEST = Text("The largest tensor that it makes, in numbers,")
+THE_BLOCKS = Text("The largest count of blocks that it holds at a time")
+THE_PAST = Text("The change of the earlier logits when the last letter changes")
+THE_LOSS = Text("The loss after training")
+THE_CACHE = Text("The change that the cache makes to the logits")
 
 VALUE = Text(
-    en="{which} is wrong in {wrong} of {all} numbers, first at {where}: "
-    "expected {expected}, got {came}.",
-    pt="{which} está errado em {wrong} de {all} números, o primeiro em {where}: deveria ser "
-    "{expected}, mas é {came}.",
+    "{which} is wrong in {wrong} of {all} numbers, first at {where}: "
+    "expected {expected}, got {came}."
 )
-NUMBER = Text(
-    en="{which} is {came}, expected {expected}.",
-    pt="{which} é {came}, mas deveria ser {expected}.",
-)
-AT_MOST = Text(
-    en="{which} is {came}, expected at most {expected}.",
-    pt="{which} é {came}, mas deveria ser no máximo {expected}.",
-)
-SHAPE = Text(
-    en="{which} has shape {came}, expected {expected}.",
-    pt="{which} tem a forma {came}, mas deveria ser {expected}.",
-)
-DTYPE = Text(
-    en="{which} is of {came}, expected {expected}.",
-    pt="{which} é de {came}, mas deveria ser de {expected}.",
-)
-TYPE = Text(
-    en="{which} is of type {came}, expected {expected}.",
-    pt="{which} é do tipo {came}, mas deveria ser {expected}.",
-)
-NOTHING = Text(
-    en="{which} is None. Does every path end in return?",
-    pt="{which} é None. Todo caminho termina em return?",
-)
+NUMBER = Text("{which} is {came}, expected {expected}.")
+AT_MOST = Text("{which} is {came}, expected at most {expected}.")
+SHAPE = Text("{which} has shape {came}, expected {expected}.")
+DTYPE = Text("{which} is of {came}, expected {expected}.")
+TYPE = Text("{which} is of type {came}, expected {expected}.")
+NOTHING = Text("{which} is None. Does every path end in return?")
 CHANGED = Text(
-    en="It changed its argument {argument}. Make a new tensor instead of writing into that one.",
-    pt="Ela alterou o argumento {argument}. Crie um tensor novo em vez de escrever naquele.",
+    "It changed its argument {argument}. Make a new tensor instead of writing into that one."
 )
-SHORTCUT = Text(
-    en="It calls {called}. That is what you are to write yourself.",
-    pt="Ela chama {called}. É justamente isso que cabe a você escrever.",
-)
-NO_GRADIENT = Text(
-    en="The result carries no gradient. Is it cut off by detach, item or no_grad?",
-    pt="O resultado não leva gradiente. Ele foi cortado por detach, item ou no_grad?",
-)
-RAISED = Text(en="It raised {error}.", pt="Ela lançou um erro. O Python diz: {error}.")
-RAISED_AT = Text(
-    en="It raised {error}, in line {line}: {code}",
-    pt="Ela lançou um erro. O Python diz: {error}, na linha {line}: {code}",
-)
-UNWRITTEN = Text(en="It is not written yet.", pt="Ela ainda não foi escrita.")
+SHORTCUT = Text("It calls {called}. That is what you are to write yourself.")
+NO_GRADIENT = Text("The result carries no gradient. Is it cut off by detach, item or no_grad?")
+RAISED = Text("It raised {error}.")
+RAISED_AT = Text("It raised {error}, in line {line}: {code}")
+UNWRITTEN = Text("It is not written yet.")
 
 # Of the file: with these there is no function to be judged.
-SYNTAX = Text(
-    en="The file is not valid Python: {error}, in line {line}: {code}",
-    pt="O arquivo não é Python válido. O Python diz: {error}, na linha {line}: {code}",
-)
-UNREADABLE = Text(
-    en="The file could not be read: {error}.",
-    pt="O arquivo não pôde ser lido. O Python diz: {error}.",
-)
-FILE_RAISED = Text(
-    en="The file raised {error} when it was loaded, in line {line}: {code}",
-    pt="O arquivo lançou um erro ao ser carregado. O Python diz: {error}, na linha {line}: {code}",
-)
-NO_FUNCTION = Text(
-    en="The file has no function {name}. It has: {there}.",
-    pt="O arquivo não tem a função {name}. Ele tem: {there}.",
-)
-PARTS = Text(
-    en="The file uses functions of yours, and in its folder these are not solved: {names}.",
-    pt="O arquivo usa funções suas, e na pasta dele estas não estão resolvidas: {names}.",
-)
+SYNTAX = Text("The file is not valid Python: {error}, in line {line}: {code}")
+UNREADABLE = Text("The file could not be read: {error}.")
+FILE_RAISED = Text("The file raised {error} when it was loaded, in line {line}: {code}")
+NO_FUNCTION = Text("The file has no function {name}. It has: {there}.")
+PARTS = Text("The file uses functions of yours, and in its folder these are not solved: {names}.")
 SIGNATURE = Text(
-    en="The signature must be {name}{expected}, but is {name}{came}. Leave the parameters as they "
-    "were.",
-    pt="A assinatura deve ser {name}{expected}, mas é {name}{came}. Deixe os parâmetros como "
-    "estavam.",
+    "The signature must be {name}{expected}, but is {name}{came}. Leave the parameters as they "
+    "were."
 )
 
 

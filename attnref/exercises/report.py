@@ -13,26 +13,14 @@ from attnref.exercises.findings import UNWRITTEN, kind
 from attnref.exercises.judging import FILE, Outcome
 from attnref.text import Text
 
-SOLVED = Text(
-    en="{name} is solved: {passed} of {all} checks passed.",
-    pt="{name} está resolvido: {passed} de {all} verificações passaram.",
-)
-NOT_YET = Text(
-    en="{name} is not solved yet: {passed} of {all} checks passed.",
-    pt="{name} ainda não está resolvido: {passed} de {all} verificações passaram.",
-)
-TO_BE_WRITTEN = Text(
-    en="{name} is not written yet: replace the line that raises NotImplementedError.",
-    pt="{name} ainda não foi escrito: troque a linha que lança NotImplementedError.",
-)
-UNJUDGED = Text(
-    en="{name} could not be graded.",
-    pt="{name} não pôde ser avaliado.",
-)
-CALLED = Text(en="called with", pt="chamada com")
-SLIP = Text(en="Common mistake: {slip}", pt="Erro comum: {slip}")
-ADVICE = Text(en="What to do: {advice}", pt="O que fazer: {advice}")
-EXPLAINED = Text(en="Explained in: {where}", pt="Onde se explica: {where}")
+SOLVED = Text("{name} is solved: {passed} of {all} checks passed.")
+NOT_YET = Text("{name} is not solved yet: {passed} of {all} checks passed.")
+TO_BE_WRITTEN = Text("{name} is not written yet: replace the line that raises NotImplementedError.")
+UNJUDGED = Text("{name} could not be graded.")
+CALLED = Text("called with")
+SLIP = Text("Common mistake: {slip}")
+ADVICE = Text("What to do: {advice}")
+EXPLAINED = Text("Explained in: {where}")
 
 _WIDTH = 88
 _PASSED, _FAILED, _UNASKED = "✓", "✗", "·"

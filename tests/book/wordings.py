@@ -148,7 +148,7 @@ def yaml_pieces(path: Path, language: str | None) -> Iterator[Piece]:
 
 
 def python_pieces(path: Path) -> Iterator[Piece]:
-    """Strings, in the language of the name beside them, and comments, which are in English."""
+    """Strings, in the language of the key beside them, and comments, which are in English."""
     text = path.read_text(encoding="utf-8")
 
     def walk(node: ast.AST, language: str) -> Iterator[Piece]:
@@ -160,8 +160,7 @@ def python_pieces(path: Path) -> Iterator[Piece]:
                 yield from walk(value, name if name in LANGUAGES else language)
         else:
             for child in ast.iter_child_nodes(node):
-                of = child.arg if isinstance(child, ast.keyword) else None
-                yield from walk(child, of if of in LANGUAGES else language)
+                yield from walk(child, language)
 
     yield from walk(ast.parse(text), "en")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

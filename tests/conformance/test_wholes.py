@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from attnref.conformance.properties.wholes import OF_WHOLES
 from torch import nn
 
 from attnref.conformance import PROPERTIES, Verdict, check
-from attnref.conformance.properties.wholes import OF_WHOLES
 from attnref.conformance.subject import CheckError
 
 READY = (

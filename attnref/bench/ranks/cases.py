@@ -75,8 +75,9 @@ def pytorch_ring(part: Part) -> Run:
     chunks = 2 * dist.get_world_size()
     if part.n % chunks:
         raise BenchError(
-            en=f"n: expected a multiple of {chunks}, two chunks for each rank, got {part.n}",
-            pt=f"n deve ser múltiplo de {chunks}, dois pedaços por rank, mas é {part.n}",
+            "n: expected a multiple of {chunks}, two chunks for each rank, got {n}",
+            chunks=chunks,
+            n=part.n,
         )
     from torch.distributed.tensor.experimental._context_parallel import _attention as theirs
 

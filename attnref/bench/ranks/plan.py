@@ -70,10 +70,11 @@ def plan_ranks(settings: RankSettings) -> tuple[list[RankPoint], list[str], list
             methods.append(name)
     if not methods:
         raise BenchError(
-            en=f"method: not available on {device} with {_list(settings.ranks)} ranks: "
-            f"{', '.join(chosen)}. Leave the methods out to measure all that are.",
-            pt=f"method: indisponível em {device} com {_list(settings.ranks)} ranks: "
-            f"{', '.join(chosen)}. Não indique nenhum para medir todos os disponíveis.",
+            "method: not available on {device} with {ranks} ranks: {chosen}. Leave the methods "
+            "out to measure all that are.",
+            device=device,
+            ranks=_list(settings.ranks),
+            chosen=", ".join(chosen),
         )
     points = [
         RankPoint(task, n) for task in tasks for n in sorted(settings.lengths or [SCALINGS[task].n])
@@ -88,23 +89,21 @@ def check_ranks(settings: RankSettings) -> tuple[torch.dtype, torch.device]:
         for count in counts:
             if count < 1:
                 raise BenchError(
-                    en=f"{name}: expected a number of at least 1, got {count}.",
-                    pt=f"{name} deve ser um número a partir de 1, mas é {count}.",
+                    "{name}: expected a number of at least 1, got {count}.", name=name, count=count
                 )
     most = max(settings.ranks)
     if device.index is not None:
         raise BenchError(
-            en="device: with ranks it must be cpu or cuda, because rank r uses GPU r, got "
-            f"{settings.device!r}. Leave the number out.",
-            pt="device: com ranks, deve ser cpu ou cuda, porque o rank r usa a GPU r, mas é "
-            f"{settings.device!r}. Tire o número.",
+            "device: with ranks it must be cpu or cuda, because rank r uses GPU r, got "
+            "{device!r}. Leave the number out.",
+            device=settings.device,
         )
     if device.type == "cuda" and most > torch.cuda.device_count():
         raise BenchError(
-            en=f"ranks: expected at most {torch.cuda.device_count()}, one for each GPU that "
-            f"PyTorch sees, got {most}. Lower --ranks, or measure with --device cpu.",
-            pt=f"ranks deve ser no máximo {torch.cuda.device_count()}, um por GPU que o PyTorch "
-            f"vê, mas é {most}. Diminua --ranks ou meça com --device cpu.",
+            "ranks: expected at most {count}, one for each GPU that PyTorch sees, got {most}. "
+            "Lower --ranks, or measure with --device cpu.",
+            count=torch.cuda.device_count(),
+            most=most,
         )
     return dtype, device
 
@@ -121,12 +120,14 @@ def check_memory_of_ranks(
         needed = each * (1 if device.type == "cuda" else ranks)
         if free is not None and needed > KEPT_FREE * free:
             raise BenchError(
-                en=f"n: with {ranks} ranks the inputs do not fit in the {free / 1e9:.1f} GB that "
-                f"are free: with n = {point.length(ranks)}, task {point.task!r} needs "
-                f"{needed / 1e9:.1f} GB. Lower --n, --ranks, --heads or --head-dim.",
-                pt=f"n: com {ranks} ranks, as entradas não cabem nos {free / 1e9:.1f} GB livres: "
-                f"com n = {point.length(ranks)}, a tarefa {point.task!r} precisa de "
-                f"{needed / 1e9:.1f} GB. Diminua --n, --ranks, --heads ou --head-dim.",
+                "n: with {ranks} ranks the inputs do not fit in the {free:.1f} GB that are free: "
+                "with n = {n}, task {task!r} needs {needed:.1f} GB. Lower --n, --ranks, --heads "
+                "or --head-dim.",
+                ranks=ranks,
+                free=free / 1e9,
+                n=point.length(ranks),
+                task=point.task,
+                needed=needed / 1e9,
             )
 
 

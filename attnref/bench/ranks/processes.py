@@ -89,17 +89,19 @@ class Pool:
         self.processes[rank].join(_LEAVING)
         status = self.processes[rank].exitcode
         return BenchError(
-            en=f"ranks: rank {rank} of {self.size} ended with status {status} while it was "
-            "measured. If memory ran out, lower --n or --ranks; what it printed is above.",
-            pt=f"ranks: o rank {rank} de {self.size} terminou com status {status} durante a "
-            "medição. Se faltou memória, diminua --n ou --ranks; o que ele imprimiu está acima.",
+            "ranks: rank {rank} of {size} ended with status {status} while it was measured. If "
+            "memory ran out, lower --n or --ranks; what it printed is above.",
+            rank=rank,
+            size=self.size,
+            status=status,
         )
 
     def _refusal_error(self, refused: dict[int, str]) -> BenchError:
         said = "; ".join(f"rank {rank}: {reason}" for rank, reason in refused.items())
         return BenchError(
-            en=f"ranks: not all of the {self.size} ranks went on together. {said}.",
-            pt=f"ranks: nem todos os {self.size} ranks seguiram juntos. {said}.",
+            "ranks: not all of the {size} ranks went on together. {said}.",
+            size=self.size,
+            said=said,
         )
 
 

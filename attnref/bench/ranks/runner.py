@@ -114,8 +114,7 @@ def measure_ranks(
     if not record.results:
         reasons = "; ".join(dict.fromkeys(f"{skip.method}: {skip.reason}" for skip in skipped))
         raise BenchError(
-            en=f"method: none of the methods can be measured here. {reasons}.",
-            pt=f"method: nenhum dos métodos pode ser medido aqui. {reasons}.",
+            "method: none of the methods can be measured here. {reasons}.", reasons=reasons
         )
     known = [load for load in elsewhere if load is not None]
     record.provenance["busy_elsewhere"] = max(known) if known else None

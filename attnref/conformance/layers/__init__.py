@@ -15,7 +15,7 @@ from attnref.conformance.program import watch
 from attnref.conformance.subject import CheckError, Subject, subject, unwrap
 from attnref.text import Text
 
-LAYER = Text(en="a layer: {parts}", pt="uma camada: {parts}")
+LAYER = Text("a layer: {parts}")
 
 
 def make_subject(
@@ -43,10 +43,9 @@ def make_subject(
     if attention is None:
         if arguments:
             raise CheckError(
-                en=f"with: {called} is neither a class of layers nor a function make(width, "
-                "heads) that returns a layer. Leave this option out.",
-                pt=f"with: {called} não é uma classe de camadas, nem uma função make(width, "
-                "heads) que devolva uma camada. Tire esta opção.",
+                "with: {called} is neither a class of layers nor a function make(width, heads) "
+                "that returns a layer. Leave this option out.",
+                called=called,
             )
         try:
             return subject(watch(function, name), supports, called, names, draws)

@@ -149,12 +149,12 @@ class Maker:
             filled[missing.pop()] = shape.width
         if missing:
             raise CheckError(
-                en=f"with: {self.name} needs a value for {', '.join(missing)}. Write --with "
-                f'{missing[0]}=…, in Python arguments={{"{missing[0]}": …}}, or name a function '
-                "make(width, heads) that returns the layer.",
-                pt=f"with: {self.name} precisa de um valor para {', '.join(missing)}. Escreva "
-                f'--with {missing[0]}=…, em Python arguments={{"{missing[0]}": …}}, ou indique '
-                "uma função make(width, heads) que devolva a camada.",
+                "with: {name} needs a value for {missing}. Write --with {first}=…, in Python "
+                'arguments={{"{first}": …}}, or name a function make(width, heads) that returns '
+                "the layer.",
+                name=self.name,
+                missing=", ".join(missing),
+                first=missing[0],
             )
         return filled
 

@@ -81,12 +81,11 @@ class Entry(NamedTuple):
                 fixed[each] = None
             elif each not in (context, *rotations):
                 raise CheckError(
-                    en=f"with: {name}.forward needs a value for {each}. Write --with {each}=…, in "
-                    f'Python arguments={{"{each}": …}}, or wrap what it does between its '
+                    "with: {name}.forward needs a value for {each}. Write --with {each}=…, in "
+                    'Python arguments={{"{each}": …}}, or wrap what it does between its '
                     "projections in a function of query, key and value.",
-                    pt=f"with: {name}.forward precisa de um valor para {each}. Escreva --with "
-                    f'{each}=…, em Python arguments={{"{each}": …}}, ou envolva o que ela faz '
-                    "entre as projeções numa função de query, key e value.",
+                    name=name,
+                    each=each,
                 )
         needed = context is not None and parameters[context].default is inspect.Parameter.empty
         return Entry(tensors, context, options, rotations, fixed, needed)

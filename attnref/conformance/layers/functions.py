@@ -15,12 +15,10 @@ from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
 OF_ONE = Text(
-    en="function: {name} has no projections, and its forward does not take query, key and value "
-    "but {there}. {wrap}",
-    pt="function: {name} não tem projeções, e seu forward não recebe query, key e value, mas "
-    "{there}. {wrap}",
+    "function: {name} has no projections, and its forward does not take query, key and value "
+    "but {there}. {wrap}"
 )
-NOTHING = Text(en="nothing", pt="nada")
+NOTHING = Text("nothing")
 
 
 def adapt_layer(
@@ -80,14 +78,13 @@ def first_layer(maker: Maker) -> tuple[Shape, Any]:
         raise
     except Exception as error:
         raise CheckError(
-            en=f"function: {maker.name} could not make a layer of {heads} heads of 8: "
-            f"{type(error).__name__}: {error}. Supply the missing arguments, --with name=value, "
-            f"in Python arguments={{…}}, or name a function make(width, heads) that returns the "
-            "layer.",
-            pt=f"function: {maker.name} não conseguiu criar uma camada de {heads} cabeças de 8: "
-            f"{type(error).__name__}: {error}. Forneça os argumentos que faltam, --with "
-            f"nome=valor, em Python arguments={{…}}, ou indique uma função make(width, heads) que "
-            "devolva a camada.",
+            "function: {name} could not make a layer of {heads} heads of 8: {kind}: {error}. "
+            "Supply the missing arguments, --with name=value, in Python arguments={{…}}, or name "
+            "a function make(width, heads) that returns the layer.",
+            name=maker.name,
+            heads=heads,
+            kind=type(error).__name__,
+            error=error,
         ) from error
 
 
@@ -95,10 +92,10 @@ def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -
     unknown = [each for each in arguments if each not in known]
     if unknown:
         raise CheckError(
-            en=f"with: {unknown[0]!r} is not a parameter of {name} or of its forward. Leave it "
-            "out, or check its spelling.",
-            pt=f"with: {unknown[0]!r} não é parâmetro de {name} nem do forward dela. Tire-o, ou "
-            "confira a grafia.",
+            "with: {unknown!r} is not a parameter of {name} or of its forward. Leave it out, or "
+            "check its spelling.",
+            unknown=unknown[0],
+            name=name,
         )
 
 

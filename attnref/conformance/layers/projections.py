@@ -17,28 +17,21 @@ from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
 WRAP = Text(
-    en="Wrap what it does between its projections in a function of query, key and value, or name a "
-    "function make(width, heads) that returns a layer of that kind.",
-    pt="Envolva o que ela faz entre as projeções numa função de query, key e value, ou indique "
-    "uma função make(width, heads) que devolva uma camada desse tipo.",
+    "Wrap what it does between its projections in a function of query, key and value, or name a "
+    "function make(width, heads) that returns a layer of that kind."
 )
 NOT_FOUND = Text(
-    en="function: {name}, made for {heads} heads of {width}, must have projections of the query, "
+    "function: {name}, made for {heads} heads of {width}, must have projections of the query, "
     "the key and the value, fused or not, and at most one of the output, but it has {there}. "
-    "{wrap}",
-    pt="function: {name}, criada para {heads} cabeças de {width}, deve ter projeções da consulta, "
-    "da chave e do valor, juntas ou não, e no máximo uma da saída, mas tem {there}. {wrap}",
+    "{wrap}"
 )
-GIVES = Text(en="{name} gives {roles}", pt="{name} dá {roles}")
-GIVES_AS = Text(en="{name} gives {roles} as {axes}", pt="{name} dá {roles} como {axes}")
-PASSES = Text(en="{name} is passed through", pt="{name} só deixa passar")
-SAME = Text(en="its projections are the identity", pt="suas projeções são a identidade")
-LENGTH_FIRST = Text(en="axes (n, b, h·d)", pt="eixos (n, b, h·d)")
+GIVES = Text("{name} gives {roles}")
+GIVES_AS = Text("{name} gives {roles} as {axes}")
+PASSES = Text("{name} is passed through")
+SAME = Text("its projections are the identity")
+LENGTH_FIRST = Text("axes (n, b, h·d)")
 
-NONE_FOUND = Text(
-    en="no projections of query, key and value are found in it",
-    pt="nela não se encontram projeções de consulta, chave e valor",
-)
+NONE_FOUND = Text("no projections of query, key and value are found in it")
 
 _ROLES = {
     "q": re.compile(r"(to|w|fc|lin|proj)?_?(q|quer(y|ies))s?(proj)?"),

@@ -27,23 +27,14 @@ from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
 NO_ANSWER = Text(
-    en="function: {name} was read so: {said}; but then it fails: {error} (at {place}). {wrap}",
-    pt="function: {name} foi lida assim: {said}; mas então falha: {error} (em {place}). {wrap}",
+    "function: {name} was read so: {said}; but then it fails: {error} (at {place}). {wrap}"
 )
 IS_MORE = Text(
-    en="function: {name} is not attention between its projections ({said}): the answer is "
-    "different, perhaps because of {more}. {wrap}",
-    pt="function: {name} não é a atenção entre suas projeções ({said}): a resposta é outra, "
-    "talvez por causa de {more}. {wrap}",
+    "function: {name} is not attention between its projections ({said}): the answer is "
+    "different, perhaps because of {more}. {wrap}"
 )
-REPLACED = Text(
-    en="it raises {error} when they are replaced",
-    pt="ela lança {error} quando são substituídas",
-)
-MORE = Text(
-    en="besides its projections its output depends on {more}",
-    pt="além das projeções, a saída depende de {more}",
-)
+REPLACED = Text("it raises {error} when they are replaced")
+MORE = Text("besides its projections its output depends on {more}")
 
 _CPU = torch.device("cpu")
 _ROUNDING = 1e-4  # of float32, with room
@@ -182,14 +173,15 @@ def _output_widths(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
             made(**layer.entry.fill_inputs(sequences, torch.zeros(n, d), b, n))
     except Exception as error:
         raise CheckError(
-            en=f"function: {layer.maker.name} does not take a sequence of shape ({b}, {n}, "
-            f"{shape.width}): {type(error).__name__}: {error}. Supply the missing arguments, "
-            f"--with name=value, in Python arguments={{…}}, or wrap what it does between its "
-            "projections in a function of query, key and value.",
-            pt=f"function: {layer.maker.name} não aceita uma sequência de forma ({b}, {n}, "
-            f"{shape.width}): {type(error).__name__}: {error}. Forneça os argumentos que faltam, "
-            f"--with nome=valor, em Python arguments={{…}}, ou envolva o que ela faz entre as "
-            "projeções numa função de query, key e value.",
+            "function: {name} does not take a sequence of shape ({b}, {n}, {width}): {kind}: "
+            "{error}. Supply the missing arguments, --with name=value, in Python arguments={{…}}, "
+            "or wrap what it does between its projections in a function of query, key and value.",
+            name=layer.maker.name,
+            b=b,
+            n=n,
+            width=shape.width,
+            kind=type(error).__name__,
+            error=error,
         ) from error
     finally:
         for hook in hooks:

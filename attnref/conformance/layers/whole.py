@@ -17,19 +17,12 @@ from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.subject import CheckError, Fits, Subject
 from attnref.text import Text
 
-AS_A_WHOLE = Text(
-    en="judged as a whole, for {why}",
-    pt="julgada como um todo, pois {why}",
-)
+AS_A_WHOLE = Text("judged as a whole, for {why}")
 READY_MADE = Text(
-    en="it is a ready-made layer: name its class to have it judged behind its projections",
-    pt="ela já vem pronta: dê o nome da classe para que seja julgada por trás das projeções",
+    "it is a ready-made layer: name its class to have it judged behind its projections"
 )
-LENGTH_FIRST = Text(en="axes (n, b, width)", pt="eixos (n, b, largura)")
-HIDES = Text(
-    en="{parameter} is attn_mask, {meaning}, {form}",
-    pt="{parameter} é attn_mask, {meaning}, {form}",
-)
+LENGTH_FIRST = Text("axes (n, b, width)")
+HIDES = Text("{parameter} is attn_mask, {meaning}, {form}")
 
 _OF_KEYS = ("(b, 1, 1, m)", "(b, m)")  # forms that say one thing for all queries
 _WIDTHS = 6  # that are tried
@@ -102,7 +95,8 @@ class Whole:
         if not all(isinstance(each, Tensor) and each.shape == x[:, None].shape for each in both):
             raise TypeError("no sequence comes out for a sequence")  # so it is read otherwise
         allowed = _ROUNDING * torch.finfo(both[0].dtype).eps * both[0].abs().amax()
-        return ~((both[0] - both[1]).abs() <= allowed).all(-1)[:, 0]
+        moved: Tensor = ~((both[0] - both[1]).abs() <= allowed).all(-1)[:, 0]
+        return moved
 
     def dependence(self, mask: Tensor | None = None) -> Tensor:
         """Whether output i is moved by position j, (n, n)."""

@@ -16,10 +16,8 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 WIDER = Text(
-    en="Its scores are multiplied by 1/sqrt({wide}), the width of the absorbed vectors, though "
-    "{name} gives queries of {narrow}: expected 1/sqrt({narrow}), as before they were absorbed.",
-    pt="Os escores são multiplicados por 1/sqrt({wide}), a largura dos vetores absorvidos, embora "
-    "{name} dê consultas de {narrow}: deveria ser 1/sqrt({narrow}), como antes de absorvê-las.",
+    "Its scores are multiplied by 1/sqrt({wide}), the width of the absorbed vectors, though "
+    "{name} gives queries of {narrow}: expected 1/sqrt({narrow}), as before they were absorbed."
 )
 
 _QUERY = re.compile(r"(.*[._])?(w?q|to_q|query)(_b|_up)?(_proj)?", re.IGNORECASE)
@@ -27,11 +25,11 @@ _SAME = 1e-3
 _aten = torch.ops.aten
 
 
-class _Scores(TorchDispatchMode):
+class _Scores(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows products of batches to a softmax, with what they are multiplied by on the way."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.known: dict[int, tuple[Any, int, float]] = {}  # by a tensor: it, width and factor
         self.found: list[tuple[int, float]] = []
 
@@ -77,8 +75,7 @@ def _queries(layers: list[nn.Module]) -> Iterator[tuple[str, int]]:
 
 @rule(
     statement=Text(
-        en="The factor is that of the queries' own width, where they are absorbed into wider ones.",
-        pt="O fator é o da largura própria das consultas, quando são absorvidas em outras.",
+        "The factor is that of the queries' own width, where they are absorbed into wider ones."
     ),
     formula=r"c = 1/\sqrt{d_{\text{nope}} + d_{\text{rope}}}",
     page="variants/latent",

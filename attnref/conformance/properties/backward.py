@@ -14,63 +14,41 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 NONE = Text(
-    en="No gradient arrives at {name}: the path from it to the output is cut, by detach(), "
-    "no_grad(), .data or a detour outside of PyTorch.",
-    pt="Nenhum gradiente chega a {name}: o caminho dele até a saída está cortado, por detach(), "
-    "no_grad(), .data ou um desvio para fora do PyTorch.",
+    "No gradient arrives at {name}: the path from it to the output is cut, by detach(), "
+    "no_grad(), .data or a detour outside of PyTorch."
 )
 INFERENCE = Text(
-    en="Its output has no gradient at all: it is for inference, or its path is cut by detach(), "
+    "Its output has no gradient at all: it is for inference, or its path is cut by detach(), "
     "no_grad(), .data or a detour outside of PyTorch. A loss that depends on nothing else raises "
-    "in backward().",
-    pt="A saída não tem gradiente algum: ela serve à inferência, ou o caminho está cortado por "
-    "detach(), no_grad(), .data ou um desvio para fora do PyTorch. Uma perda que não dependa de "
-    "mais nada lança um erro em backward().",
+    "in backward()."
 )
 SLOPE = Text(
-    en="The gradient times a direction is {got:.6g}, the change of the output in that direction "
-    "{expected:.6g}.",
-    pt="O gradiente vezes uma direção é {got:.6g}; a mudança da saída nessa direção, "
-    "{expected:.6g}.",
+    "The gradient times a direction is {got:.6g}, the change of the output in that direction "
+    "{expected:.6g}."
 )
-NO_DOUBLE = Text(
-    en="It takes no float64, in which alone a slope can be measured.",
-    pt="Ela não aceita float64, única precisão em que se pode medir uma inclinação.",
-)
+NO_DOUBLE = Text("It takes no float64, in which alone a slope can be measured.")
 OTHER = Text(
-    en="The gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
-    "(allowed error {allowed:.1e}).",
-    pt="O gradiente de {name} em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
-    "permitido {allowed:.1e}).",
+    "The gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
+    "(allowed error {allowed:.1e})."
 )
 
 LOST = Text(
-    en="A gradient penalty is lost without a word: the gradient of {name} has no gradient itself. "
-    "Drop once_differentiable, or raise an error in backward() if torch.is_grad_enabled().",
-    pt="Uma penalidade sobre o gradiente se perde sem aviso: o gradiente de {name} não tem "
-    "gradiente próprio. Tire once_differentiable, ou lance um erro no backward() se "
-    "torch.is_grad_enabled().",
+    "A gradient penalty is lost without a word: the gradient of {name} has no gradient itself. "
+    "Drop once_differentiable, or raise an error in backward() if torch.is_grad_enabled()."
 )
 OTHER_SECOND = Text(
-    en="The gradient of a gradient penalty to {name} at {index} is {got:.6g}, expected "
-    "{expected:.6g} (allowed error {allowed:.1e}).",
-    pt="O gradiente de uma penalidade sobre o gradiente em relação a {name} em {index} é "
-    "{got:.6g}, mas deveria ser {expected:.6g} (erro permitido {allowed:.1e}).",
+    "The gradient of a gradient penalty to {name} at {index} is {got:.6g}, expected "
+    "{expected:.6g} (allowed error {allowed:.1e})."
 )
 
 MASK_CUT = Text(
-    en="No gradient arrives at a mask of numbers, which is added to the scores: a learned bias, "
-    "such as one for relative positions, stays as it is.",
-    pt="Nenhum gradiente chega a uma máscara de números, somada aos escores: um viés aprendido, "
-    "como o de posições relativas, fica como está.",
+    "No gradient arrives at a mask of numbers, which is added to the scores: a learned bias, "
+    "such as one for relative positions, stays as it is."
 )
 
 
 @rule(
-    statement=Text(
-        en="The gradient of a gradient penalty is that of the formula, or it is refused.",
-        pt="O gradiente de uma penalidade sobre o gradiente é o da fórmula, ou é recusado.",
-    ),
+    statement=Text("The gradient of a gradient penalty is that of the formula, or it is refused."),
     formula=r"\partial\, \lVert \partial L / \partial (Q, K, V) \rVert^2 / \partial (Q, K, V)",
     page="scale/saturation",
     follows=(*OF_NUMBERS, *("gradients",)),
@@ -112,8 +90,7 @@ def _check_penalty(trial: Trial, case: Case, **options: Any) -> Finding | None:
 
 @rule(
     statement=Text(
-        en="The gradients of query, key and value are those of the formula, up to rounding.",
-        pt="Os gradientes de query, key e value são os da fórmula, a menos de arredondamento.",
+        "The gradients of query, key and value are those of the formula, up to rounding."
     ),
     formula=r"dV = P^\top dO, \quad dS = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
     page="scale/saturation",
@@ -189,10 +166,7 @@ _SLOPE = 1e-4  # relative error of a slope that counts
 
 
 @rule(
-    statement=Text(
-        en="A mask of numbers, such as a learned bias, gets the gradient of the scores.",
-        pt="Uma máscara de números, como um viés aprendido, recebe o gradiente dos escores.",
-    ),
+    statement=Text("A mask of numbers, such as a learned bias, gets the gradient of the scores."),
     formula=r"\partial L / \partial M = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
     page="foundations/masks",
     needs=("attn_mask",),

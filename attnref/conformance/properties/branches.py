@@ -17,36 +17,25 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 FLIPPED = Text(
-    en="With {switch}={state} {how} the output at {index} is {got:.6g}, with {switch}={other} "
-    "{expected:.6g}: what it returns beside the output, or how it is computed, must not change it.",
-    pt="Com {switch}={state} {how}, a saída em {index} é {got:.6g}; com {switch}={other}, "
-    "{expected:.6g}: o que se devolve ao lado da saída, ou como se calcula, não pode alterá-la.",
+    "With {switch}={state} {how} the output at {index} is {got:.6g}, with {switch}={other} "
+    "{expected:.6g}: what it returns beside the output, or how it is computed, must not change it."
 )
-UNMASKED = Text(
-    en="With {switch}={state} {how} is dropped: the output is the one without it.",
-    pt="Com {switch}={state}, {how} se perde: a saída é a de quem não o recebeu.",
-)
+UNMASKED = Text("With {switch}={state} {how} is dropped: the output is the one without it.")
 GRADIENTS = Text(
-    en="With {switch}={state} and a query that may attend to nothing the gradient of {name} at "
-    "{index} is {got:.4g}, with {switch}={other} {expected:.4g}.",
-    pt="Com {switch}={state} e uma consulta que não pode olhar para nada, o gradiente de {name} em "
-    "{index} é {got:.4g}; com {switch}={other}, {expected:.4g}.",
+    "With {switch}={state} and a query that may attend to nothing the gradient of {name} at "
+    "{index} is {got:.4g}, with {switch}={other} {expected:.4g}."
 )
-PLAIN = Text(en="without options", pt="sem opções")
-MASK = Text(en="attn_mask", pt="attn_mask")
-CAUSAL = Text(en="is_causal", pt="is_causal")
-BLIND = Text(en="an attn_mask that forbids a row", pt="um attn_mask que proíbe uma linha")
+PLAIN = Text("without options")
+MASK = Text("attn_mask")
+CAUSAL = Text("is_causal")
+BLIND = Text("an attn_mask that forbids a row")
 
 MODE = Text(
-    en="{how}, in evaluation the output at {index} is {got:.6g}, in training, without dropout, "
-    "{expected:.6g}: the two modes compute something else.",
-    pt="{how}, na avaliação a saída em {index} é {got:.6g}; no treinamento, sem dropout, "
-    "{expected:.6g}: os dois modos calculam coisas diferentes.",
+    "{how}, in evaluation the output at {index} is {got:.6g}, in training, without dropout, "
+    "{expected:.6g}: the two modes compute something else."
 )
-PLAINLY = Text(en="Without options", pt="Sem opções")
-BLINDLY = Text(
-    en="For a query that may attend to nothing", pt="Para uma consulta que não pode olhar para nada"
-)
+PLAINLY = Text("Without options")
+BLINDLY = Text("For a query that may attend to nothing")
 
 # What a parameter that is True or False by default only switches, by the words in its name.
 _RETURNS = ("output_", "return_", "need_", "with_", "average_attn", "use_cache")
@@ -89,10 +78,7 @@ def _blind(trial: Trial, case: Case) -> dict[str, Tensor]:
 
 
 @rule(
-    statement=Text(
-        en="A switch that only says what is returned, or how, does not change the output.",
-        pt="Uma opção que só diz o que se devolve, ou como se calcula, não altera a saída.",
-    ),
+    statement=Text("A switch that only says what is returned, or how, does not change the output."),
     formula=r"f(Q, K, V, \mathrm{need\_weights}) = f(Q, K, V)",
     page="foundations/mask-traps",
     asked_of=("function",),
@@ -118,9 +104,9 @@ def switches(trial: Trial, case: Case) -> Finding | None:
                 plain = trial.call(*inputs, **{switch: not default})
                 lost = bool(options) and bool(((output - plain).abs() <= 1e-4).all())
                 return failure.reword(UNMASKED, how=how, **values) if lost else failure
-        failure = _blind_gradients(trial, case, values) if trial.offers("attn_mask") else None
-        if failure is not None:
-            return failure
+        blind = _blind_gradients(trial, case, values) if trial.offers("attn_mask") else None
+        if blind is not None:
+            return blind
     return None
 
 
@@ -149,10 +135,7 @@ def _blind_gradients(trial: Trial, case: Case, values: dict[str, Any]) -> Findin
 
 
 @rule(
-    statement=Text(
-        en="Without dropout a module computes the same in training and in evaluation.",
-        pt="Sem dropout, um módulo calcula o mesmo no treinamento e na avaliação.",
-    ),
+    statement=Text("Without dropout a module computes the same in training and in evaluation."),
     formula=r"f_{\text{train}}(Q, K, V) = f_{\text{eval}}(Q, K, V), \quad p = 0",
     page="foundations/dropout",
     holds_of="any",

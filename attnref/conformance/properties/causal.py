@@ -15,88 +15,57 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 IGNORED = Text(
-    en="is_causal=True is accepted but ignored: query {i} gives key {j}, which is in its future, "
-    "the weight {weight:.3g}, as it does without is_causal.",
-    pt="is_causal=True é aceito mas ignorado: a consulta {i} dá à chave {j}, que está em seu "
-    "futuro, o peso {weight:.3g}, o mesmo que sem is_causal.",
+    "is_causal=True is accepted but ignored: query {i} gives key {j}, which is in its future, "
+    "the weight {weight:.3g}, as it does without is_causal."
 )
-FUTURE = Text(
-    en="The future moves the past: query {i} gives key {j} the weight {weight:.3g}.",
-    pt="O futuro mexe no passado: a consulta {i} dá à chave {j} o peso {weight:.3g}.",
-)
+FUTURE = Text("The future moves the past: query {i} gives key {j} the weight {weight:.3g}.")
 ONE_AHEAD = Text(
-    en="It sees all of its past, and one position of its future: the output at position {i} "
-    "changes with the numbers of position {j}. The causal mask is off by one: keep j <= i.",
-    pt="Ela vê todo o passado e uma posição do futuro: a saída na posição {i} muda com os números "
-    "da posição {j}. A máscara causal está deslocada de um: permita j <= i.",
+    "It sees all of its past, and one position of its future: the output at position {i} "
+    "changes with the numbers of position {j}. The causal mask is off by one: keep j <= i."
 )
 MOVED = Text(
-    en="When the keys and values after position {i} change, the output of query {i} goes from "
-    "{expected:.6g} to {got:.6g}.",
-    pt="Quando as chaves e os valores depois da posição {i} mudam, a saída da consulta {i} vai de "
-    "{expected:.6g} a {got:.6g}.",
+    "When the keys and values after position {i} change, the output of query {i} goes from "
+    "{expected:.6g} to {got:.6g}."
 )
 STRICT = Text(
-    en="Query {i} does not see its own key: the diagonal is masked too. Allow j <= i: forbid "
-    "torch.triu(…, diagonal=1).",
-    pt="A consulta {i} não vê a própria chave: a diagonal também está mascarada. Permita j <= i: "
-    "proíba torch.triu(…, diagonal=1).",
+    "Query {i} does not see its own key: the diagonal is masked too. Allow j <= i: forbid "
+    "torch.triu(…, diagonal=1)."
 )
 SOME_STRICT = Text(
-    en="Query {i} does not see its own key, though others see theirs ({count} of {n} do not): a "
-    "border is off there, of a block, of a chunk or of a sequence. Allow j <= i.",
-    pt="A consulta {i} não vê a própria chave, embora outras vejam a sua ({count} de {n} não "
-    "veem): ali uma borda está fora do lugar, de um bloco, de um pedaço ou de uma sequência. "
-    "Permita j <= i.",
+    "Query {i} does not see its own key, though others see theirs ({count} of {n} do not): a "
+    "border is off there, of a block, of a chunk or of a sequence. Allow j <= i."
 )
 PAST = Text(
-    en="With is_causal query {i} gives key {j} the weight {weight:.3g}, expected {right:.3g}: its "
-    "own weights for the keys up to {i}, normalised again.",
-    pt="Com is_causal, a consulta {i} dá à chave {j} o peso {weight:.3g}, mas deveria ser "
-    "{right:.3g}: os próprios pesos das chaves até {i}, normalizados de novo.",
+    "With is_causal query {i} gives key {j} the weight {weight:.3g}, expected {right:.3g}: its "
+    "own weights for the keys up to {i}, normalised again."
 )
 TOP_LEFT = Text(
-    en="With n ≠ m is_causal is aligned top-left: query i sees the keys j <= i, both sequences "
-    "begin together. So does PyTorch. For decoding with a cache, use bottom-right.",
-    pt="Com n ≠ m, is_causal se alinha no canto superior esquerdo (top-left): a consulta i vê as "
-    "chaves j <= i, as duas sequências começam juntas. Assim faz o PyTorch. Para decodificar com "
-    "um cache, use bottom-right.",
+    "With n ≠ m is_causal is aligned top-left: query i sees the keys j <= i, both sequences "
+    "begin together. So does PyTorch. For decoding with a cache, use bottom-right."
 )
 BOTTOM_RIGHT = Text(
-    en="With n ≠ m is_causal is aligned bottom-right: query i sees the keys j <= i + m - n, both "
+    "With n ≠ m is_causal is aligned bottom-right: query i sees the keys j <= i + m - n, both "
     "sequences end together. So does FlashAttention, and decoding with a cache needs it; "
-    "PyTorch's is_causal is top-left.",
-    pt="Com n ≠ m, is_causal se alinha no canto inferior direito (bottom-right): a consulta i vê "
-    "as chaves j <= i + m - n, as duas sequências terminam juntas. Assim faz a FlashAttention, e "
-    "a decodificação com cache precisa disso; o is_causal do PyTorch é top-left.",
+    "PyTorch's is_causal is top-left."
 )
 NEITHER = Text(
-    en="For n = {n} and m = {m} query {i} sees the keys {keys}; the queries together are aligned "
-    "neither top-left (j <= i) nor bottom-right (j <= i + m - n).",
-    pt="Para n = {n} e m = {m}, a consulta {i} vê as chaves {keys}; as consultas juntas não se "
-    "alinham nem em top-left (j <= i) nem em bottom-right (j <= i + m - n).",
+    "For n = {n} and m = {m} query {i} sees the keys {keys}; the queries together are aligned "
+    "neither top-left (j <= i) nor bottom-right (j <= i + m - n)."
 )
 KEYLESS = Text(
-    en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be "
-    "0, but is {got:.4g}.",
-    pt="Alinhada no canto inferior direito, para n = {n} e m = {m}, a consulta {i} não tem chave; "
-    "a saída dela deveria ser 0, mas é {got:.4g}.",
+    "Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be "
+    "0, but is {got:.4g}."
 )
 MIXED = Text(
-    en="is_causal is aligned bottom-right for one of the cases n < m and n > m, and top-left for "
-    "the other. Use the same alignment for both.",
-    pt="is_causal se alinha no canto inferior direito num dos casos n < m e n > m, e no superior "
-    "esquerdo no outro. Use o mesmo alinhamento nos dois.",
+    "is_causal is aligned bottom-right for one of the cases n < m and n > m, and top-left for "
+    "the other. Use the same alignment for both."
 )
 
 _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
 
 
 @rule(
-    statement=Text(
-        en="With is_causal, whatever changes in the future leaves the past as it is.",
-        pt="Com is_causal, o que muda no futuro deixa o passado como está.",
-    ),
+    statement=Text("With is_causal, whatever changes in the future leaves the past as it is."),
     formula=r"j > i \implies \partial o_i / \partial (k_j, v_j) = 0",
     page="foundations/masks",
     needs=("is_causal",),
@@ -144,10 +113,7 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
 
 
 @rule(
-    statement=Text(
-        en="With is_causal each query sees itself and all of its past.",
-        pt="Com is_causal, cada consulta vê a si mesma e todo o seu passado.",
-    ),
+    statement=Text("With is_causal each query sees itself and all of its past."),
     formula=r"j \le i \implies p_{ij} > 0",
     page="foundations/masks",
     needs=("is_causal",),
@@ -182,10 +148,7 @@ def _past_shares(weights: Tensor) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="With n ≠ m, is_causal is aligned either top-left or bottom-right.",
-        pt="Com n ≠ m, is_causal se alinha ou no canto superior esquerdo ou no inferior direito.",
-    ),
+    statement=Text("With n ≠ m, is_causal is aligned either top-left or bottom-right."),
     formula=r"j \le i \quad\text{or}\quad j \le i + m - n",
     page="foundations/kv-cache",
     needs=("is_causal",),

@@ -13,21 +13,15 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 SLOPES = Text(
-    en="Its bias by distance has {slopes}; ALiBi's are 2^(-8i/p), i = 1, …, p, for the largest "
+    "Its bias by distance has {slopes}; ALiBi's are 2^(-8i/p), i = 1, …, p, for the largest "
     "power of two p up to the number of heads, and every second slope of 2p heads for the others. "
-    "With {heads} heads: {got}, expected {expected}.",
-    pt="Seu viés por distância tem {slopes}; as inclinações do ALiBi são 2^(-8i/p), i = 1, …, p, "
-    "para a maior potência de dois p até o número de cabeças, e para as outras uma sim, uma não "
-    "das de 2p. Com {heads} cabeças: {got}, mas deveriam ser {expected}.",
+    "With {heads} heads: {got}, expected {expected}."
 )
 _HEADS = 12
 
 
 @rule(
-    statement=Text(
-        en="The slopes of a bias by distance are ALiBi's, for each number of heads.",
-        pt="As inclinações de um viés por distância são as do ALiBi, para todo número de cabeças.",
-    ),
+    statement=Text("The slopes of a bias by distance are ALiBi's, for each number of heads."),
     formula=r"b^{(h)}_{ij} = -s_h |i - j|, \quad s_i = 2^{-8i/p}",
     page="foundations/positions",
     sizes=Sizes(heads=_HEADS, n=5, keep=("heads",)),
@@ -66,34 +60,25 @@ def _has(trial: Trial, case: Case, kind: str) -> bool:
 
 
 HALF = Text(
-    en="It turns the pairs (i, i + d/2) of queries and keys by their positions, as a checkpoint in "
-    "halves needs.",
-    pt="Ela gira os pares (i, i + d/2) de consultas e chaves por suas posições, como precisa um "
-    "checkpoint em metades.",
+    "It turns the pairs (i, i + d/2) of queries and keys by their positions, as a checkpoint in "
+    "halves needs."
 )
 NEIGHBOURS = Text(
-    en="It turns the pairs (2i, 2i + 1) of queries and keys by their positions, as a checkpoint of "
-    "neighbours needs.",
-    pt="Ela gira os pares (2i, 2i + 1) de consultas e chaves por suas posições, como precisa um "
-    "checkpoint de vizinhos.",
+    "It turns the pairs (2i, 2i + 1) of queries and keys by their positions, as a checkpoint of "
+    "neighbours needs."
 )
 OF_PART = Text(
-    en="Of the components that are turned the frequencies are theirs, theta^(-2i/rotary_dim).",
-    pt="As frequências das componentes giradas são delas, theta^(-2i/rotary_dim).",
+    "Of the components that are turned the frequencies are theirs, theta^(-2i/rotary_dim)."
 )
 OF_WHOLE = Text(
-    en="Of the components that are turned the frequencies are those of the whole head, "
-    "theta^(-2i/head_dim), and so are the pairs.",
-    pt="As frequências das componentes giradas são as da cabeça inteira, theta^(-2i/head_dim), e "
-    "os pares também.",
+    "Of the components that are turned the frequencies are those of the whole head, "
+    "theta^(-2i/head_dim), and so are the pairs."
 )
 
 
 @rule(
     statement=Text(
-        en="Where queries and keys are turned, which components make a pair; reported, not judged.",
-        pt="Onde consultas e chaves são giradas, que componentes formam um par; relatado, não "
-        "julgado.",
+        "Where queries and keys are turned, which components make a pair; reported, not judged."
     ),
     formula=r"R_{\theta}: (x_i, x_{i + d/2}) \text{ or } (x_{2i}, x_{2i + 1})",
     page="foundations/positions",
@@ -109,9 +94,7 @@ def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
 
 @rule(
     statement=Text(
-        en="Where a part of each head is turned, whose frequencies it has; reported, not judged.",
-        pt="Onde uma parte de cada cabeça é girada, de quem são as frequências; relatado, não "
-        "julgado.",
+        "Where a part of each head is turned, whose frequencies it has; reported, not judged."
     ),
     formula=r"\theta^{-2i/r} \text{ or } \theta^{-2i/d}",
     page="foundations/positions",

@@ -12,43 +12,27 @@ from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
 STILL_ON = Text(
-    en="With dropout_p=0.0 the output at {index} is {got:.6g}, without dropout_p {expected:.6g}: "
-    "something is dropped, or the factor stays.",
-    pt="Com dropout_p=0.0, a saída em {index} é {got:.6g}; sem dropout_p, {expected:.6g}: algo é "
-    "descartado, ou o fator permanece.",
+    "With dropout_p=0.0 the output at {index} is {got:.6g}, without dropout_p {expected:.6g}: "
+    "something is dropped, or the factor stays."
 )
-OFF = Text(
-    en="dropout_p={p} drops nothing.",
-    pt="dropout_p={p} não descarta nada.",
-)
+OFF = Text("dropout_p={p} drops nothing.")
 ON_OUTPUT = Text(
-    en="It drops parts of the output, not weights: with equal values the components of one output "
-    "differ, from {least:.3g} to {most:.3g}.",
-    pt="Ela descarta partes da saída, e não pesos: com valores iguais, as componentes de uma saída "
-    "diferem, de {least:.3g} a {most:.3g}.",
+    "It drops parts of the output, not weights: with equal values the components of one output "
+    "differ, from {least:.3g} to {most:.3g}."
 )
-SHARE = Text(
-    en="In {calls} calls dropout_p={p} drops {share:.0%} of the weights, expected {p:.0%}.",
-    pt="Em {calls} chamadas, dropout_p={p} descarta {share:.0%} dos pesos, mas deveria descartar "
-    "{p:.0%}.",
-)
+SHARE = Text("In {calls} calls dropout_p={p} drops {share:.0%} of the weights, expected {p:.0%}.")
 KEPT = Text(
-    en="In {calls} calls dropout_p={p} multiplies the weights that it keeps by {least:.3g} to "
-    "{most:.3g}, expected 1/(1 - p) = {right:.3g}, which keeps their expected value.",
-    pt="Em {calls} chamadas, dropout_p={p} multiplica os pesos que mantém por {least:.3g} a "
-    "{most:.3g}, mas deveria ser por 1/(1 - p) = {right:.3g}, o que preserva o valor esperado.",
+    "In {calls} calls dropout_p={p} multiplies the weights that it keeps by {least:.3g} to "
+    "{most:.3g}, expected 1/(1 - p) = {right:.3g}, which keeps their expected value."
 )
 
-REPEATED = Text(
-    en="dropout_p={p} drops the same weights {where}. Draw again for each weight.",
-    pt="dropout_p={p} descarta os mesmos pesos {where}. Sorteie de novo para cada peso.",
-)
+REPEATED = Text("dropout_p={p} drops the same weights {where}. Draw again for each weight.")
 AXES = (
-    Text(en="in every call", pt="em toda chamada"),
-    Text(en="in all samples", pt="em todas as amostras"),
-    Text(en="in all heads", pt="em todas as cabeças"),
-    Text(en="for all queries", pt="para todas as consultas"),
-    Text(en="for all keys", pt="para todas as chaves"),
+    Text("in every call"),
+    Text("in all samples"),
+    Text("in all heads"),
+    Text("for all queries"),
+    Text("for all keys"),
 )
 
 _P = 0.25  # unlike 1 - p, and exact
@@ -57,10 +41,7 @@ _DEVIATIONS = 6.0  # of a fair coin's share, in standard deviations; beyond, 1 t
 
 
 @rule(
-    statement=Text(
-        en="dropout_p=0.0, as in evaluation, drops nothing.",
-        pt="dropout_p=0.0, como na avaliação, não descarta nada.",
-    ),
+    statement=Text("dropout_p=0.0, as in evaluation, drops nothing."),
     formula=r"p = 0 \implies f(Q, K, V, p) = f(Q, K, V)",
     page="foundations/dropout",
     needs=("dropout_p",),
@@ -79,8 +60,7 @@ def dropout_off(trial: Trial, case: Case) -> Finding | None:
 
 @rule(
     statement=Text(
-        en="Dropout sets a share p of the weights to 0 and multiplies the others by 1/(1 - p).",
-        pt="O dropout zera uma parte p dos pesos e multiplica os outros por 1/(1 - p).",
+        "Dropout sets a share p of the weights to 0 and multiplies the others by 1/(1 - p)."
     ),
     formula=r"\tilde p_{ij} = \frac{b_{ij}}{1-p}\, p_{ij}, \quad P(b_{ij} = 0) = p",
     page="foundations/dropout",

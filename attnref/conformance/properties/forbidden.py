@@ -16,101 +16,66 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 NAN = Text(
-    en="A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "
-    "zeros, for example with masked_fill({none}, 0.0) at the end.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves recebe NaN (máscara {kind}): 0/0 na "
-    "softmax. Dê-lhe zeros, por exemplo com masked_fill({none}, 0.0) no fim.",
+    "A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "
+    "zeros, for example with masked_fill({none}, 0.0) at the end."
 )
 MEAN = Text(
-    en="A query whose mask forbids all keys gets the mean of their values ({kind} mask): a large "
-    "negative number in place of -inf makes all weights equal. It must get zeros.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves recebe a média dos valores delas (máscara "
-    "{kind}): um número negativo grande no lugar de -inf deixa todos os pesos iguais. Ela deve "
-    "receber zeros.",
+    "A query whose mask forbids all keys gets the mean of their values ({kind} mask): a large "
+    "negative number in place of -inf makes all weights equal. It must get zeros."
 )
 UNMASKED = Text(
-    en="A query whose mask forbids all keys gets what it would get without a mask ({kind} mask). "
-    "It must get zeros.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves recebe o que receberia sem máscara "
-    "(máscara {kind}). Ela deve receber zeros.",
+    "A query whose mask forbids all keys gets what it would get without a mask ({kind} mask). "
+    "It must get zeros."
 )
 NOT_ZERO = Text(
-    en="A query whose mask forbids all keys gets {got:.4g} ({kind} mask). It must get zeros.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves recebe {got:.4g} (máscara {kind}). Ela "
-    "deve receber zeros.",
+    "A query whose mask forbids all keys gets {got:.4g} ({kind} mask). It must get zeros."
 )
 OTHERS = Text(
-    en="A query whose mask forbids all keys spoils another row: at {index} the output is "
-    "{got:.4g}.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves estraga outra linha: em {index} a saída é "
-    "{got:.4g}.",
+    "A query whose mask forbids all keys spoils another row: at {index} the output is {got:.4g}."
 )
-ALL_HIDDEN = Text(
-    en="If every position is hidden, the output is NaN.",
-    pt="Se todas as posições estão escondidas, a saída é NaN.",
-)
-BOOL = Text(en="bool", pt="booleana")
-FLOAT = Text(en="float", pt="de floats")
+ALL_HIDDEN = Text("If every position is hidden, the output is NaN.")
+BOOL = Text("bool")
+FLOAT = Text("float")
 NOT_FINITE = Text(
-    en="A query whose mask forbids all keys makes the gradient of {name} {got:.4g} at {index}; "
-    "training breaks at the first such row.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves torna o gradiente de {name} igual a "
-    "{got:.4g} em {index}; o treinamento quebra na primeira linha assim.",
+    "A query whose mask forbids all keys makes the gradient of {name} {got:.4g} at {index}; "
+    "training breaks at the first such row."
 )
 NOT_STILL = Text(
-    en="A query whose mask forbids all keys gets the gradient {got:.4g} at {index}; its output "
-    "does not depend on it, so the gradient must be 0.",
-    pt="Uma consulta cuja máscara proíbe todas as chaves recebe o gradiente {got:.4g} em {index}; "
-    "a saída não depende dela, e por isso o gradiente deve ser 0.",
+    "A query whose mask forbids all keys gets the gradient {got:.4g} at {index}; its output "
+    "does not depend on it, so the gradient must be 0."
 )
 LEAKS = Text(
-    en="{bad} in the {name} of a key that {mask} forbids reaches query {i}: a weight of 0 times "
-    "{bad} is NaN. Memory behind a mask must hold finite numbers.",
-    pt="{bad} em {name} de uma chave que {mask} proíbe chega à consulta {i}: um peso 0 vezes {bad} "
-    "é NaN. A memória atrás de uma máscara precisa conter números finitos.",
+    "{bad} in the {name} of a key that {mask} forbids reaches query {i}: a weight of 0 times "
+    "{bad} is NaN. Memory behind a mask must hold finite numbers."
 )
 CHANGES = Text(
-    en="{bad} in the {name} of a key that {mask} forbids changes what query {i} gets, from "
-    "{expected:.4g} to {got:.4g}: the row is taken for an empty one, perhaps by nan_to_num.",
-    pt="{bad} em {name} de uma chave que {mask} proíbe muda o que a consulta {i} recebe, de "
-    "{expected:.4g} para {got:.4g}: a linha é tomada por vazia, talvez por nan_to_num.",
+    "{bad} in the {name} of a key that {mask} forbids changes what query {i} gets, from "
+    "{expected:.4g} to {got:.4g}: the row is taken for an empty one, perhaps by nan_to_num."
 )
 
-YES_OR_NO = Text(
-    en="It takes a float mask for a yes and no, so its least number cannot be tested.",
-    pt="Ela interpreta a máscara de floats como sim ou não, e o menor número não pode ser testado.",
-)
+YES_OR_NO = Text("It takes a float mask for a yes and no, so its least number cannot be tested.")
 FORBIDS = Text(
-    en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets zeros, "
-    "expected the mean of the values: only -inf forbids.",
-    pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
-    "zeros, mas deveria receber a média dos valores: só -inf proíbe.",
+    "A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets zeros, "
+    "expected the mean of the values: only -inf forbids."
 )
 OVERFLOWS = Text(
-    en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
-    "{got:.4g}, expected the mean of the values: the sum with the scores overflows.",
-    pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
-    "{got:.4g}, mas deveria receber a média dos valores: a soma com os escores estoura.",
+    "A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
+    "{got:.4g}, expected the mean of the values: the sum with the scores overflows."
 )
 NOT_THE_MEAN = Text(
-    en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
-    "{got:.4g} at {index}, expected {expected:.4g}, the mean of the values.",
-    pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
-    "{got:.4g} em {index}, mas deveria receber {expected:.4g}, a média dos valores.",
+    "A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
+    "{got:.4g} at {index}, expected {expected:.4g}, the mean of the values."
 )
 
 OF_THE_SINK = Text(
-    en="It has an attention sink, which takes the weight of a row whose keys all have the least "
-    "number.",
-    pt="Ela tem um attention sink, que fica com o peso de uma linha cujas chaves têm todas o menor "
-    "número.",
+    "It has an attention sink, which takes the weight of a row whose keys all have the least "
+    "number."
 )
 
 
 @rule(
     statement=Text(
-        en="A row masked by the least finite number, not by -inf, gives the mean of the values.",
-        pt="Uma linha mascarada pelo menor número finito, e não por -inf, dá a média dos valores.",
+        "A row masked by the least finite number, not by -inf, gives the mean of the values."
     ),
     formula=r"b_{ij} = b \ll 0 \;\forall j \implies o_i = \tfrac1m \sum_j v_j",
     page="foundations/mask-traps",
@@ -164,10 +129,7 @@ def _masked_row(trial: Trial, case: Case) -> tuple[Tensor, tuple[slice, ...]]:
 
 
 @rule(
-    statement=Text(
-        en="A query that may attend to nothing gets zeros.",
-        pt="Uma consulta que não pode olhar para nada recebe zeros.",
-    ),
+    statement=Text("A query that may attend to nothing gets zeros."),
     formula=r"A_i = \varnothing \implies o_i = 0",
     page="foundations/mask-traps",
     needs=("attn_mask",),
@@ -237,10 +199,7 @@ _NONE = {
 
 
 @rule(
-    statement=Text(
-        en="A query that may attend to nothing sends no gradient, and spoils no other.",
-        pt="Uma consulta que não pode olhar para nada não envia gradiente, nem estraga outro.",
-    ),
+    statement=Text("A query that may attend to nothing sends no gradient, and spoils no other."),
     formula=r"A_i = \varnothing \implies \partial L / \partial q_i = 0",
     page="foundations/mask-traps",
     needs=("attn_mask",),
@@ -266,10 +225,7 @@ def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="NaN and inf behind a mask stay there.",
-        pt="NaN e inf atrás de uma máscara ficam lá.",
-    ),
+    statement=Text("NaN and inf behind a mask stay there."),
     formula=r"j \notin A_i \implies o_i \text{ does not depend on } k_j, v_j",
     page="foundations/mask-traps",
     may_refuse=True,

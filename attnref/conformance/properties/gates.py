@@ -14,36 +14,16 @@ from attnref.conformance.trial import NOTHING_SUCH, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-NOTHING = Text(en="{rate} = 0 throughout, which writes nothing", pt="{rate} = 0, que nada escreve")
-PADDING = Text(
-    en="{rate} = 0 and no decay at the last positions, which leave the state as it is",
-    pt="{rate} = 0 e nenhum decaimento nas últimas posições, que deixam o estado como está",
-)
-FORGETS = Text(
-    en="a {decay} that forgets all at position {at}",
-    pt="um {decay} que esquece tudo na posição {at}",
-)
-STEADY = Text(
-    en="no decay, which keeps all that is written",
-    pt="nenhum decaimento, que mantém o que se escreve",
-)
-STORED = Text(
-    en="orthonormal keys and {rate} = 1, where a key returns what is stored for it",
-    pt="chaves ortonormais e {rate} = 1, em que uma chave devolve o que se guardou para ela",
-)
-ZEROS = Text(
-    en="keys of zeros at the first positions, which leave the state empty",
-    pt="chaves nulas nas primeiras posições, que deixam o estado vazio",
-)
-OTHER = Text(
-    en="With {how}, the output at {index} is {got:.6g}, expected {expected:.6g}.",
-    pt="Com {how}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}.",
-)
+NOTHING = Text("{rate} = 0 throughout, which writes nothing")
+PADDING = Text("{rate} = 0 and no decay at the last positions, which leave the state as it is")
+FORGETS = Text("a {decay} that forgets all at position {at}")
+STEADY = Text("no decay, which keeps all that is written")
+STORED = Text("orthonormal keys and {rate} = 1, where a key returns what is stored for it")
+ZEROS = Text("keys of zeros at the first positions, which leave the state empty")
+OTHER = Text("With {how}, the output at {index} is {got:.6g}, expected {expected:.6g}.")
 LONG = Text(
-    en="In bfloat16, for n = {n}, the outputs err by {error:.2g} of their norm, expected less than "
-    "{bound:.2g}: is the state kept in float32?",
-    pt="Em bfloat16, para n = {n}, as saídas têm erro de {error:.2g} de sua norma, mas deveria ser "
-    "menor que {bound:.2g}: o estado é mantido em float32?",
+    "In bfloat16, for n = {n}, the outputs err by {error:.2g} of their norm, expected less than "
+    "{bound:.2g}: is the state kept in float32?"
 )
 
 _LONG = 8192
@@ -53,9 +33,7 @@ _BOUND = 0.05
 
 @rule(
     statement=Text(
-        en="A recurrence obeys its gates at their ends, and over long sequences in half precision.",
-        pt="Uma recorrência obedece às portas em seus extremos, e em sequências longas em meia "
-        "precisão.",
+        "A recurrence obeys its gates at their ends, and over long sequences in half precision."
     ),
     formula=r"\beta = 0 \implies S_t = a_t S_{t-1}, \quad a_t = 0 \implies S_t = \beta_t k_t v_t'",
     page="variants/gated-delta",

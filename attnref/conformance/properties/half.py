@@ -17,40 +17,28 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 ROUGH = Text(
-    en="In {dtype} {how} the output at {index} is {got:.6g}, expected {expected:.6g} (allowed "
-    "error {allowed:.1e}), though in float32 it is right.",
-    pt="Em {dtype} {how} a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
-    "permitido {allowed:.1e}), embora em float32 esteja certa.",
+    "In {dtype} {how} the output at {index} is {got:.6g}, expected {expected:.6g} (allowed "
+    "error {allowed:.1e}), though in float32 it is right."
 )
 RAISES = Text(
-    en="In {dtype} {how} it raises {error} (at {place}), though it answers in float32, and in "
-    "{dtype} without options.",
-    pt="Em {dtype} {how} ela lança {error} (em {place}), embora responda em float32, e em "
-    "{dtype} sem opções.",
+    "In {dtype} {how} it raises {error} (at {place}), though it answers in float32, and in "
+    "{dtype} without options."
 )
 TOO_LARGE = Text(
-    en="In {dtype} {how} it raises {error} (at {place}): a number that is written down for -inf, "
-    "such as -1e9, does not fit. Write -math.inf.",
-    pt="Em {dtype} {how} ela lança {error} (em {place}): um número escrito no lugar de -inf, como "
-    "-1e9, não cabe. Escreva -math.inf.",
+    "In {dtype} {how} it raises {error} (at {place}): a number that is written down for -inf, "
+    "such as -1e9, does not fit. Write -math.inf."
 )
-NOT_TAKEN = Text(
-    en="It takes neither bfloat16 nor float16.", pt="Ela não aceita nem bfloat16 nem float16."
-)
-OTHER_DTYPE = Text(
-    en="Tested beside float32 alone.",
-    pt="Testado só ao lado de float32.",
-)
-PLAIN = Text(en="without options", pt="sem opções")
-MASKED = Text(en="with attn_mask", pt="com attn_mask")
-CAUSAL = Text(en="with is_causal", pt="com is_causal")
-AUTOCAST = Text(en="under torch.autocast", pt="sob torch.autocast")
+NOT_TAKEN = Text("It takes neither bfloat16 nor float16.")
+OTHER_DTYPE = Text("Tested beside float32 alone.")
+PLAIN = Text("without options")
+MASKED = Text("with attn_mask")
+CAUSAL = Text("with is_causal")
+AUTOCAST = Text("under torch.autocast")
 
 
 @rule(
     statement=Text(
-        en="Where it takes half precision, the answer is the one of float32, up to rounding.",
-        pt="Onde ela aceita meia precisão, a resposta é a de float32, a menos de arredondamento.",
+        "Where it takes half precision, the answer is the one of float32, up to rounding."
     ),
     formula=r"u = 2^{-8} \text{ in bfloat16}, \quad u = 2^{-11} \text{ in float16}",
     page="pitfalls/numerics",

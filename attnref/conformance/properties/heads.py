@@ -11,32 +11,22 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 TILED = Text(
-    en="Query head {head} reads another key head than {right}: the key heads are laid out 0, 1, 0, "
-    "1, …, expected 0, 0, 1, 1, …. Use repeat_interleave instead of repeat.",
-    pt="A cabeça {head} das consultas não lê a cabeça {right} das chaves, mas outra: as cabeças "
-    "de chaves são dispostas em 0, 1, 0, 1, …, mas deveriam estar em 0, 0, 1, 1, …. Use "
-    "repeat_interleave em vez de repeat.",
+    "Query head {head} reads another key head than {right}: the key heads are laid out 0, 1, 0, "
+    "1, …, expected 0, 0, 1, 1, …. Use repeat_interleave instead of repeat."
 )
 OTHER = Text(
-    en="Query head {head} does not read key head {right}: the output at {index} is {got:.6g}, with "
-    "the heads repeated by hand {expected:.6g}.",
-    pt="A cabeça {head} das consultas não lê a cabeça {right} das chaves: a saída em {index} é "
-    "{got:.6g}; com as cabeças repetidas à mão, {expected:.6g}.",
+    "Query head {head} does not read key head {right}: the output at {index} is {got:.6g}, with "
+    "the heads repeated by hand {expected:.6g}."
 )
 
 MASKED = Text(
-    en="With enable_gqa and a mask for each query head, head {head} does not obey its own: the "
-    "output at {index} is {got:.6g}, with the heads repeated by hand {expected:.6g}.",
-    pt="Com enable_gqa e uma máscara por cabeça de consulta, a cabeça {head} não obedece à sua: a "
-    "saída em {index} é {got:.6g}; com as cabeças repetidas à mão, {expected:.6g}.",
+    "With enable_gqa and a mask for each query head, head {head} does not obey its own: the "
+    "output at {index} is {got:.6g}, with the heads repeated by hand {expected:.6g}."
 )
 
 
 @rule(
-    statement=Text(
-        en="With enable_gqa consecutive query heads share a key head.",
-        pt="Com enable_gqa, cabeças de consulta consecutivas compartilham uma cabeça de chaves.",
-    ),
+    statement=Text("With enable_gqa consecutive query heads share a key head."),
     formula=r"o^{(h)} = f(Q^{(h)}, K^{(\lfloor h/g \rfloor)}, V^{(\lfloor h/g \rfloor)})",
     page="foundations/grouped-queries",
     sizes=Sizes(heads=6, key_heads=2),

@@ -19,83 +19,50 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 CHANGED = Text(
-    en="It changes its input {name} in place. Write {name} = {name} * … instead of {name} *= ….",
-    pt="Ela muda a própria entrada {name}. Escreva {name} = {name} * …, e não {name} *= ….",
+    "It changes its input {name} in place. Write {name} = {name} * … instead of {name} *= …."
 )
 STRIDES = Text(
-    en="For inputs that are not contiguous ({how}) the output at {index} is {got:.6g}, for their "
-    "copies {expected:.6g}: the memory is read as if it were contiguous.",
-    pt="Para entradas não contíguas ({how}), a saída em {index} é {got:.6g}; para cópias delas, "
-    "{expected:.6g}: a memória é lida como se fosse contígua.",
+    "For inputs that are not contiguous ({how}) the output at {index} is {got:.6g}, for their "
+    "copies {expected:.6g}: the memory is read as if it were contiguous."
 )
-TRANSPOSED = Text(en="transposed views", pt="vistas transpostas")
-SLICED = Text(en="every second column", pt="uma coluna sim, uma não")
-EXPANDED = Text(en="one head expanded to all", pt="uma cabeça expandida para todas")
+TRANSPOSED = Text("transposed views")
+SLICED = Text("every second column")
+EXPANDED = Text("one head expanded to all")
 DIFFERS = Text(
-    en="Called twice with the same inputs, and with others in between, it answers {expected:.9g} "
+    "Called twice with the same inputs, and with others in between, it answers {expected:.9g} "
     "and {got:.9g} at {index}: it keeps something between calls, or draws random numbers. Fix "
-    "this first; what other properties say may come from it.",
-    pt="Chamada duas vezes com as mesmas entradas, e com outras no meio, ela responde "
-    "{expected:.9g} e {got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números. "
-    "Conserte isto primeiro; o que dizem outras propriedades pode vir daqui.",
+    "this first; what other properties say may come from it."
 )
 REMEMBERED = Text(
-    en="Called with new numbers in the same tensors it answers {got:.6g} at {index}, expected "
+    "Called with new numbers in the same tensors it answers {got:.6g} at {index}, expected "
     "{expected:.6g}: it keeps something of an earlier call. Fix this first; what other properties "
-    "say may come from it.",
-    pt="Ao receber números novos nos mesmos tensores, ela responde {got:.6g} em {index}, mas "
-    "deveria responder {expected:.6g}: ela guarda algo de uma chamada anterior. Conserte isto "
-    "primeiro; o que dizem outras propriedades pode vir daqui.",
+    "say may come from it."
 )
 OVERWRITTEN = Text(
-    en="The next call overwrites the result of the one before: at {index} it goes from "
-    "{expected:.9g} to {got:.9g}. Return a new tensor in each call.",
-    pt="A chamada seguinte sobrescreve o resultado da anterior: em {index} ele vai de "
-    "{expected:.9g} a {got:.9g}. Devolva um tensor novo em cada chamada.",
+    "The next call overwrites the result of the one before: at {index} it goes from "
+    "{expected:.9g} to {got:.9g}. Return a new tensor in each call."
 )
-SILENT = Text(
-    en="{option} is accepted but changes nothing. Obey it, or raise an error.",
-    pt="{option} é aceito mas não muda nada. Obedeça, ou lance um erro.",
-)
+SILENT = Text("{option} is accepted but changes nothing. Obey it, or raise an error.")
 SILENT_BESIDE = Text(
-    en="{option} changes nothing once {other} is given. Obey both, or raise an error.",
-    pt="{option} não muda nada quando {other} é dado. Obedeça aos dois, ou lance um erro.",
+    "{option} changes nothing once {other} is given. Obey both, or raise an error."
 )
 UNASKED = Text(
-    en="No option that was tested is accepted and then ignored. Not tested, and so left at their "
-    "defaults: {names}.",
-    pt="Nenhuma opção testada é aceita e depois ignorada. Não testados, deixados em seu valor "
-    "padrão: {names}.",
+    "No option that was tested is accepted and then ignored. Not tested, and so left at their "
+    "defaults: {names}."
 )
 GROWS = Text(
-    en="From n = {few} to n = {many} the peak memory of a call grows from {least} to {most} bytes, "
-    "as n^{power:.2f}: {kind}.",
-    pt="De n = {few} a n = {many}, o pico de memória de uma chamada cresce de {least} a {most} "
-    "bytes, como n^{power:.2f}: {kind}.",
+    "From n = {few} to n = {many} the peak memory of a call grows from {least} to {most} bytes, "
+    "as n^{power:.2f}: {kind}."
 )
-LINEAR = Text(en="less than the n·m weights take", pt="menos do que ocupam os n·m pesos")
-QUADRATIC = Text(
-    en="at least as much as the n·m weights take", pt="ao menos o que ocupam os n·m pesos"
-)
-UNMEASURED = Text(
-    en="Not measured: {error}",
-    pt="Não medido: {error}",
-)
-UNSEEN = Text(
-    en="what it allocates is out of the profiler's sight, in another thread perhaps.",
-    pt="o que ela aloca fica fora da vista do profiler, talvez em outra thread.",
-)
-TOO_SLOW = Text(
-    en="Not measured: a call with n = {few} takes {seconds:.1f} s.",
-    pt="Não medido: uma chamada com n = {few} leva {seconds:.1f} s.",
-)
+LINEAR = Text("less than the n·m weights take")
+QUADRATIC = Text("at least as much as the n·m weights take")
+UNMEASURED = Text("Not measured: {error}")
+UNSEEN = Text("what it allocates is out of the profiler's sight, in another thread perhaps.")
+TOO_SLOW = Text("Not measured: a call with n = {few} takes {seconds:.1f} s.")
 
 
 @rule(
-    statement=Text(
-        en="The inputs are as they were after the call.",
-        pt="Depois da chamada, as entradas continuam como eram.",
-    ),
+    statement=Text("The inputs are as they were after the call."),
     formula=r"(Q, K, V, M)_{\text{after}} = (Q, K, V, M)_{\text{before}}",
     page="foundations/matrix-form",
     follows=("shape", "determinism"),
@@ -127,10 +94,7 @@ def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="Inputs that are views, not contiguous in memory, give the same output.",
-        pt="Entradas que são vistas, não contíguas na memória, dão a mesma saída.",
-    ),
+    statement=Text("Inputs that are views, not contiguous in memory, give the same output."),
     formula=r"f(\text{view of } Q, K, V) = f(\text{copy of } Q, K, V)",
     page="foundations/multi-head",
     may_refuse=True,
@@ -157,10 +121,7 @@ def strided(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="The same inputs give the same output, bit by bit.",
-        pt="As mesmas entradas dão a mesma saída, bit a bit.",
-    ),
+    statement=Text("The same inputs give the same output, bit by bit."),
     formula=r"f(Q, K, V) = f(Q, K, V)",
     page="foundations/dropout",
     follows=("shape",),
@@ -198,10 +159,7 @@ def _check_buffers(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="No option is accepted and then ignored, alone or beside another.",
-        pt="Nenhuma opção é aceita e depois ignorada, sozinha ou ao lado de outra.",
-    ),
+    statement=Text("No option is accepted and then ignored, alone or beside another."),
     formula=r"f(Q, K, V, a) \ne f(Q, K, V), \quad f(Q, K, V, a, b) \ne f(Q, K, V, b)",
     page="foundations/mask-traps",
     follows=(*OF_MASKS, *OF_CAUSALITY, *("mask_with_causal",)),
@@ -262,10 +220,7 @@ def _is_close(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 @rule(
-    statement=Text(
-        en="How its memory grows with the length; reported, not judged.",
-        pt="Como a memória dela cresce com o comprimento; relatado, não julgado.",
-    ),
+    statement=Text("How its memory grows with the length; reported, not judged."),
     formula=r"O(n \, m) \text{ for all weights at once}, \quad O(n) \text{ block by block}",
     page="complexity/memory",
     judged=False,

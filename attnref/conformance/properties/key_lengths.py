@@ -10,31 +10,22 @@ from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
 BEYOND = Text(
-    en="With {name} = {lengths} sample {sample} sees keys beyond its length: the output at {index} "
-    "is {got:.6g}, expected {expected:.6g}.",
-    pt="Com {name} = {lengths}, a amostra {sample} vê chaves além de seu comprimento: a saída em "
-    "{index} é {got:.6g}, mas deveria ser {expected:.6g}.",
+    "With {name} = {lengths} sample {sample} sees keys beyond its length: the output at {index} "
+    "is {got:.6g}, expected {expected:.6g}."
 )
 FIRST = Text(
-    en="With {name} = {lengths} and is_causal query i sees the keys j <= i, as if the queries were "
-    "the first of the keys. They are the last {n}: j <= i + length - n, for each sample.",
-    pt="Com {name} = {lengths} e is_causal, a consulta i vê as chaves j <= i, como se as consultas "
-    "fossem as primeiras das chaves. Elas são as últimas {n}: j <= i + comprimento - n, por "
-    "amostra.",
+    "With {name} = {lengths} and is_causal query i sees the keys j <= i, as if the queries were "
+    "the first of the keys. They are the last {n}: j <= i + length - n, for each sample."
 )
 OTHER = Text(
-    en="With {name} = {lengths} and is_causal the output at {index} is {got:.6g}, expected "
-    "{expected:.6g}, where query i of a sample sees the keys j <= i + length - n.",
-    pt="Com {name} = {lengths} e is_causal, a saída em {index} é {got:.6g}, mas deveria ser "
-    "{expected:.6g}, em que a consulta i de uma amostra vê as chaves j <= i + comprimento - n.",
+    "With {name} = {lengths} and is_causal the output at {index} is {got:.6g}, expected "
+    "{expected:.6g}, where query i of a sample sees the keys j <= i + length - n."
 )
 
 
 @rule(
     statement=Text(
-        en="Keys beyond a sample's length do not count, and its queries are the last of those "
-        "within.",
-        pt="Chaves além do comprimento da amostra não contam, e as consultas são as últimas delas.",
+        "Keys beyond a sample's length do not count, and its queries are the last of those within."
     ),
     formula=r"p_{bij} > 0 \implies j < L_b, \quad \text{causal: } j \le i + L_b - n",
     page="foundations/kv-cache",

@@ -13,63 +13,41 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 ROWS = Text(
-    en="For n = {n} and m = {m} the output at {index} is {got:.6g}; with m queries at a time it "
-    "is {expected:.6g}.",
-    pt="Para n = {n} e m = {m}, a saída em {index} é {got:.6g}; com m consultas de cada vez, é "
-    "{expected:.6g}.",
+    "For n = {n} and m = {m} the output at {index} is {got:.6g}; with m queries at a time it "
+    "is {expected:.6g}."
 )
 WIDTH = Text(
-    en="For d_v = {d_v} and d_k = {d_k} the output at {index} is {got:.6g}; with d_k columns of "
-    "the values at a time it is {expected:.6g}.",
-    pt="Para d_v = {d_v} e d_k = {d_k}, a saída em {index} é {got:.6g}; com d_k colunas dos "
-    "valores de cada vez, é {expected:.6g}.",
+    "For d_v = {d_v} and d_k = {d_k} the output at {index} is {got:.6g}; with d_k columns of "
+    "the values at a time it is {expected:.6g}."
 )
 CAUSAL = Text(
-    en="It is causal, or positions are part of it; `alignment` says what it does with n ≠ m.",
-    pt="Ela é causal, ou posições fazem parte dela; `alignment` diz o que ela faz com n ≠ m.",
+    "It is causal, or positions are part of it; `alignment` says what it does with n ≠ m."
 )
 ONE_KEY = Text(
-    en="For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
-    "the value of that key.",
-    pt="Para n = {n} e uma só chave, a saída em {index} é {got:.6g}, mas deveria ser "
-    "{expected:.6g}, o valor dessa chave.",
+    "For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
+    "the value of that key."
 )
-NOT_FINITE = Text(
-    en="For a sequence of one position the output is {got}.",
-    pt="Para uma sequência de uma posição, a saída é {got}.",
-)
+NOT_FINITE = Text("For a sequence of one position the output is {got}.")
 ONE_QUERY = Text(
-    en="For one query among {m} keys the output at {index} is {got:.6g}, beside other queries "
-    "{expected:.6g}.",
-    pt="Para uma consulta entre {m} chaves, a saída em {index} é {got:.6g}; ao lado de outras "
-    "consultas, {expected:.6g}.",
+    "For one query among {m} keys the output at {index} is {got:.6g}, beside other queries "
+    "{expected:.6g}."
 )
 ONE_MASKED = Text(
-    en="For one query under a mask the output at {index} is {got:.6g}, beside other queries "
-    "{expected:.6g}: is the mask looked at?",
-    pt="Para uma consulta sob uma máscara, a saída em {index} é {got:.6g}; ao lado de outras "
-    "consultas, {expected:.6g}: a máscara está sendo usada?",
+    "For one query under a mask the output at {index} is {got:.6g}, beside other queries "
+    "{expected:.6g}: is the mask looked at?"
 )
-NO_KEYS = Text(
-    en="Without keys each output must be 0, the empty sum; it is {got:.4g}.",
-    pt="Sem chaves, cada saída deveria ser 0, a soma vazia, mas é {got:.4g}.",
-)
+NO_KEYS = Text("Without keys each output must be 0, the empty sum; it is {got:.4g}.")
 EMPTY_RAISES = Text(
-    en="For {what} it raises {error}. Nothing is silently wrong, but an empty batch or sequence "
-    "must be caught before.",
-    pt="Para {what} ela lança {error}. Nada sai errado em silêncio, mas um lote ou uma sequência "
-    "vazios precisam ser tratados antes.",
+    "For {what} it raises {error}. Nothing is silently wrong, but an empty batch or sequence "
+    "must be caught before."
 )
-NO_SAMPLES = Text(en="an empty batch", pt="um lote vazio")
-NO_QUERIES = Text(en="no queries", pt="nenhuma consulta")
-NOTHING = Text(en="no keys", pt="nenhuma chave")
+NO_SAMPLES = Text("an empty batch")
+NO_QUERIES = Text("no queries")
+NOTHING = Text("no keys")
 
 
 @rule(
-    statement=Text(
-        en="There may be more or fewer queries than keys.",
-        pt="Pode haver mais ou menos consultas do que chaves.",
-    ),
+    statement=Text("There may be more or fewer queries than keys."),
     formula=r"f([Q_1; Q_2], K, V) = [f(Q_1, K, V); f(Q_2, K, V)]",
     page="foundations/queries-keys-values",
     sizes=Sizes(n=11, m=5),
@@ -107,10 +85,7 @@ def _call_squares(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Te
 
 
 @rule(
-    statement=Text(
-        en="The values may be wider or narrower than the keys.",
-        pt="Os valores podem ser mais largos ou mais estreitos do que as chaves.",
-    ),
+    statement=Text("The values may be wider or narrower than the keys."),
     formula=r"f(Q, K, [V_1, V_2]) = [f(Q, K, V_1), f(Q, K, V_2)]",
     page="foundations/queries-keys-values",
     sizes=Sizes(d_k=8, d_v=13),
@@ -144,10 +119,7 @@ def _call_widths(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Ten
 
 
 @rule(
-    statement=Text(
-        en="One key gets all the weight; one query is answered as among others.",
-        pt="Uma só chave recebe todo o peso; uma só consulta é respondida como entre outras.",
-    ),
+    statement=Text("One key gets all the weight; one query is answered as among others."),
     formula=r"m = 1 \implies o_i = v_1",
     page="foundations/kv-cache",
     may_refuse=True,
@@ -198,10 +170,7 @@ def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="No samples or no queries give an empty output; no keys give zeros.",
-        pt="Sem amostras ou sem consultas, a saída é vazia; sem chaves, são zeros.",
-    ),
+    statement=Text("No samples or no queries give an empty output; no keys give zeros."),
     formula=r"m = 0 \implies o_i = 0",
     page="foundations/batches-and-padding",
     follows=OF_NUMBERS,

@@ -15,123 +15,63 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 INVERTED = Text(
-    en="It reads True as 'forbidden', the opposite of PyTorch's attn_mask: True = may attend.",
-    pt="Ela lê True como 'proibido', o oposto do attn_mask do PyTorch: True = pode olhar.",
+    "It reads True as 'forbidden', the opposite of PyTorch's attn_mask: True = may attend."
 )
-IGNORED = Text(
-    en="attn_mask is accepted but ignored: the output is the one without a mask.",
-    pt="attn_mask é aceito mas ignorado: a saída é a mesma de quando não há máscara.",
-)
-CAUSAL_INSTEAD = Text(
-    en="attn_mask is discarded, and a causal mask put in its place.",
-    pt="attn_mask é descartado, e uma máscara causal ocupa seu lugar.",
-)
+IGNORED = Text("attn_mask is accepted but ignored: the output is the one without a mask.")
+CAUSAL_INSTEAD = Text("attn_mask is discarded, and a causal mask put in its place.")
 ADDED_BOOL = Text(
-    en="It adds the bools to the scores as 0 and 1. Forbid with "
-    "scores.masked_fill(~attn_mask, -inf).",
-    pt="Ela soma os booleanos aos escores como 0 e 1. Proíba com "
-    "scores.masked_fill(~attn_mask, -inf).",
+    "It adds the bools to the scores as 0 and 1. Forbid with scores.masked_fill(~attn_mask, -inf)."
 )
-NUMBERS_ALONE = Text(
-    en="Its mask consists of numbers to add to the scores, not of bools.",
-    pt="A máscara dela são números a somar aos escores, e não booleanos.",
-)
-TRANSPOSED = Text(
-    en="It reads the mask transposed. Row i is for query i, column j for key j.",
-    pt="Ela lê a máscara transposta. A linha i é da consulta i, a coluna j é da chave j.",
-)
+NUMBERS_ALONE = Text("Its mask consists of numbers to add to the scores, not of bools.")
+TRANSPOSED = Text("It reads the mask transposed. Row i is for query i, column j for key j.")
 AFTER = Text(
-    en="It sets weights to zero after the softmax, so that a row no longer sums to 1. Mask the "
-    "scores, with -inf, before the softmax.",
-    pt="Ela zera pesos depois da softmax, e a linha deixa de somar 1. Mascare os escores, com "
-    "-inf, antes da softmax.",
+    "It sets weights to zero after the softmax, so that a row no longer sums to 1. Mask the "
+    "scores, with -inf, before the softmax."
 )
-LEAK = Text(
-    en="Query {i} gives key {j} the weight {weight:.3g}, though the mask forbids it.",
-    pt="A consulta {i} dá à chave {j} o peso {weight:.3g}, embora a máscara o proíba.",
-)
+LEAK = Text("Query {i} gives key {j} the weight {weight:.3g}, though the mask forbids it.")
 OTHER = Text(
-    en="Under the mask the output at {index} is {got:.6g}, expected {expected:.6g} "
-    "(allowed error {allowed:.1e}).",
-    pt="Sob a máscara, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
-    "permitido {allowed:.1e}).",
+    "Under the mask the output at {index} is {got:.6g}, expected {expected:.6g} "
+    "(allowed error {allowed:.1e})."
 )
-SEEN_THROUGH = Text(
-    en="Position {j} is hidden from position {i}, and moves its output all the same.",
-    pt="A posição {j} está escondida da posição {i}, e mesmo assim muda a saída dela.",
-)
-HIDDEN_TOO = Text(
-    en="Position {j} may be seen by position {i}, and does not move its output.",
-    pt="A posição {j} pode ser vista pela posição {i}, e não muda a saída dela.",
-)
+SEEN_THROUGH = Text("Position {j} is hidden from position {i}, and moves its output all the same.")
+HIDDEN_TOO = Text("Position {j} may be seen by position {i}, and does not move its output.")
 QUERIES = Text(
-    en="It hides queries, not keys: the mask lies along the axis of the queries, as (b, 1, n, 1). "
-    "Give it the axes (b, 1, 1, m).",
-    pt="Ela esconde consultas, e não chaves: a máscara está no eixo das consultas, como (b, 1, n, "
-    "1). Dê-lhe os eixos (b, 1, 1, m).",
+    "It hides queries, not keys: the mask lies along the axis of the queries, as (b, 1, n, 1). "
+    "Give it the axes (b, 1, 1, m)."
 )
 AS_BOOL = Text(
-    en="It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
-    "scores.",
-    pt="Ela interpreta a máscara de floats como sim ou não (diferente de 0 = pode olhar), e não a "
-    "soma aos escores.",
+    "It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
+    "scores."
 )
-SUBTRACTED = Text(
-    en="It subtracts the float mask from the scores instead of adding it.",
-    pt="Ela subtrai dos escores a máscara de floats, e não a soma.",
-)
+SUBTRACTED = Text("It subtracts the float mask from the scores instead of adding it.")
 NOT_ADDED = Text(
-    en="The float mask is not simply added to the scores: the output at {index} is {got:.6g}, "
-    "expected {expected:.6g}.",
-    pt="A máscara de floats não é simplesmente somada aos escores: a saída em {index} é "
-    "{got:.6g}, mas deveria ser {expected:.6g}.",
+    "The float mask is not simply added to the scores: the output at {index} is {got:.6g}, "
+    "expected {expected:.6g}."
 )
 BROADCAST = Text(
-    en="A mask of shape {shape} and the same one expanded to {full} give different outputs: "
-    "{got:.6g} and {expected:.6g} at {index}.",
-    pt="Uma máscara de forma {shape} e a mesma expandida para {full} dão saídas diferentes: "
-    "{got:.6g} e {expected:.6g} em {index}.",
+    "A mask of shape {shape} and the same one expanded to {full} give different outputs: "
+    "{got:.6g} and {expected:.6g} at {index}."
 )
 EACH = Text(
-    en="In a mask of shape {full} sample {sample} and head {head} do not obey their own part: the "
-    "output at {index} is {got:.6g}, with that part as the mask of all {expected:.6g}.",
-    pt="Numa máscara de forma {full}, a amostra {sample} e a cabeça {head} não obedecem à "
-    "própria parte: a saída em {index} é {got:.6g}; com essa parte como máscara de todas, "
-    "{expected:.6g}.",
+    "In a mask of shape {full} sample {sample} and head {head} do not obey their own part: the "
+    "output at {index} is {got:.6g}, with that part as the mask of all {expected:.6g}."
 )
-CAUSAL_ONLY = Text(
-    en="With both, attn_mask is ignored: the output is the one of is_causal alone.",
-    pt="Com os dois, attn_mask é ignorado: a saída é a de is_causal sozinho.",
-)
-MASK_ONLY = Text(
-    en="With both, is_causal is ignored: the output is the one of attn_mask alone.",
-    pt="Com os dois, is_causal é ignorado: a saída é a de attn_mask sozinho.",
-)
+CAUSAL_ONLY = Text("With both, attn_mask is ignored: the output is the one of is_causal alone.")
+MASK_ONLY = Text("With both, is_causal is ignored: the output is the one of attn_mask alone.")
 FLOATS_CAUSAL_ONLY = Text(
-    en="With both, a float attn_mask is ignored: the output is the one of is_causal alone.",
-    pt="Com os dois, um attn_mask de floats é ignorado: a saída é a de is_causal sozinho.",
+    "With both, a float attn_mask is ignored: the output is the one of is_causal alone."
 )
 FLOATS_MASK_ONLY = Text(
-    en="With both, is_causal is ignored beside a float mask: the output is the one of attn_mask "
-    "alone.",
-    pt="Com os dois, is_causal é ignorado ao lado de uma máscara de floats: a saída é a de "
-    "attn_mask sozinho.",
+    "With both, is_causal is ignored beside a float mask: the output is the one of attn_mask alone."
 )
-EITHER = Text(
-    en="With both, a key is seen that either of them allows; it must be allowed by both.",
-    pt="Com os dois, vê-se a chave que um deles permite; ela deve ser permitida por ambos.",
-)
+EITHER = Text("With both, a key is seen that either of them allows; it must be allowed by both.")
 REFUSES = Text(
-    en="It declines attn_mask together with is_causal: {error}. PyTorch does so in some of its "
-    "kernels, and combines the two in others.",
-    pt="Ela recusa attn_mask junto com is_causal: {error}. O PyTorch também o faz em alguns dos "
-    "seus kernels, e em outros combina os dois.",
+    "It declines attn_mask together with is_causal: {error}. PyTorch does so in some of its "
+    "kernels, and combines the two in others."
 )
 PADDING = Text(
-    en="With {more} padded positions instead of {few}, all masked, the output at {index} goes from "
-    "{expected:.6g} to {got:.6g}.",
-    pt="Com {more} posições de preenchimento em vez de {few}, todas mascaradas, a saída em {index} "
-    "vai de {expected:.6g} a {got:.6g}.",
+    "With {more} padded positions instead of {few}, all masked, the output at {index} goes from "
+    "{expected:.6g} to {got:.6g}."
 )
 
 
@@ -148,10 +88,7 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="In a bool mask True means may attend, and what is False gets no weight.",
-        pt="Numa máscara booleana, True significa “pode olhar”, e o que é False não recebe peso.",
-    ),
+    statement=Text("In a bool mask True means may attend, and what is False gets no weight."),
     formula=r"M_{ij} = \mathrm{False} \implies p_{ij} = 0",
     page="foundations/masks",
     needs=("attn_mask",),
@@ -227,10 +164,7 @@ def _chain(trial: Trial, case: Case) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="A float mask is added to the scores; -inf forbids.",
-        pt="Uma máscara de floats é somada aos escores; -inf proíbe.",
-    ),
+    statement=Text("A float mask is added to the scores; -inf forbids."),
     formula=r"p_{ij} \propto e^{s_{ij} + b_{ij}}",
     page="foundations/masks",
     needs=("attn_mask",),
@@ -290,8 +224,7 @@ def some_bias(trial: Trial, case: Case) -> Tensor:
 
 @rule(
     statement=Text(
-        en="A mask for all heads, all samples or all queries is as good as an expanded one.",
-        pt="Uma máscara para todas as cabeças, amostras ou consultas vale o mesmo que a expandida.",
+        "A mask for all heads, all samples or all queries is as good as an expanded one."
     ),
     formula=r"M \in \{(n, m), (h, n, m), (b, 1, 1, m), \ldots\} \to (b, h, n, m)",
     page="foundations/masks",
@@ -360,10 +293,7 @@ def _each_its_own(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="attn_mask and is_causal together mean both.",
-        pt="attn_mask e is_causal juntos querem dizer ambos.",
-    ),
+    statement=Text("attn_mask and is_causal together mean both."),
     formula=r"p_{ij} > 0 \iff M_{ij} \land j \le i",
     page="foundations/mask-traps",
     needs=("attn_mask", "is_causal"),
@@ -416,10 +346,7 @@ def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="How many padded positions follow does not matter when they are masked.",
-        pt="Quantas posições de preenchimento se seguem não importa, se estiverem mascaradas.",
-    ),
+    statement=Text("How many padded positions follow does not matter when they are masked."),
     formula=r"f(Q, [K; \ast], [V; \ast], M) = f(Q, K, V)",
     page="foundations/batches-and-padding",
     needs=("attn_mask",),

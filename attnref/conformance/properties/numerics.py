@@ -15,60 +15,40 @@ from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
 VANISHED = Text(
-    en="With all scores at {score:.4g} the output at {index} is {got:.9g}, expected "
+    "With all scores at {score:.4g} the output at {index} is {got:.9g}, expected "
     "{expected:.9g}, the mean of the values: all exponentials vanish. Subtract the row's largest "
-    "score first.",
-    pt="Com todos os escores em {score:.4g}, a saída em {index} é {got:.9g}, mas deveria ser "
-    "{expected:.9g}, a média dos valores: todas as exponenciais somem. Subtraia antes o maior "
-    "escore da linha.",
+    "score first."
 )
 OUTDONE = Text(
-    en="With allowed scores at {score:.4g} the forbidden keys win: the output at {index} is "
+    "With allowed scores at {score:.4g} the forbidden keys win: the output at {index} is "
     "{got:.9g}, expected {expected:.9g}. {option} is not obeyed, or puts a number above them in "
-    "place of -inf.",
-    pt="Com os escores permitidos em {score:.4g}, as chaves proibidas vencem: a saída em {index} "
-    "é {got:.9g}, mas deveria ser {expected:.9g}. {option} não é obedecido, ou põe um número "
-    "maior que eles no lugar de -inf.",
+    "place of -inf."
 )
-CAUSAL_MASK = Text(en="Its causal mask", pt="O mascaramento causal")
+CAUSAL_MASK = Text("Its causal mask")
 TOUCHED = Text(
-    en="With allowed scores at {score:.4g} the forbidden keys keep some weight: the output at "
-    "{index} is {got:.4g}, expected 0. {option} puts a finite number in place of -inf.",
-    pt="Com os escores permitidos em {score:.4g}, as chaves proibidas ficam com algum peso: a "
-    "saída em {index} é {got:.4g}, mas deveria ser 0. {option} põe um número finito no "
-    "lugar de -inf.",
+    "With allowed scores at {score:.4g} the forbidden keys keep some weight: the output at "
+    "{index} is {got:.4g}, expected 0. {option} puts a finite number in place of -inf."
 )
 OTHER = Text(
-    en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g} "
-    "(allowed error {allowed:.1e}).",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}, mas deveria ser "
-    "{expected:.9g} (erro permitido {allowed:.1e}).",
+    "With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g} "
+    "(allowed error {allowed:.1e})."
 )
 OVERFLOW = Text(
-    en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g}: "
-    "the exponential overflows. Subtract the row's largest score first.",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}, mas deveria ser "
-    "{expected:.9g}: a exponencial estoura. Subtraia antes o maior escore da linha.",
+    "With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g}: "
+    "the exponential overflows. Subtract the row's largest score first."
 )
 CLAMPED = Text(
-    en="Two scores that differ by 1 weigh differently at {low:.4g} and at {high:.4g}: the output "
-    "at {index} goes from {expected:.9g} to {got:.9g}. Large scores are cut off or rounded.",
-    pt="Dois escores cuja diferença é 1 pesam de modo diferente em {low:.4g} e em {high:.4g}: a "
-    "saída em {index} vai de {expected:.9g} a {got:.9g}. Escores grandes são cortados ou "
-    "arredondados.",
+    "Two scores that differ by 1 weigh differently at {low:.4g} and at {high:.4g}: the output "
+    "at {index} goes from {expected:.9g} to {got:.9g}. Large scores are cut off or rounded."
 )
 
 NEITHER = Text(
-    en="With scores of {score:.4g} the output at {index} is {got:.4g}, expected {expected:.4g}; "
-    "with scores of 0 it is not the mean of the values either.",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}, mas deveria ser "
-    "{expected:.4g}; com escores 0 ela também não é a média dos valores.",
+    "With scores of {score:.4g} the output at {index} is {got:.4g}, expected {expected:.4g}; "
+    "with scores of 0 it is not the mean of the values either."
 )
 HIDDEN = Text(
-    en="NaN in a value that query {i} sees leaves {got:.4g} in its output at {index}: it is "
-    "hidden, by nan_to_num perhaps, and so is the fault that it comes from.",
-    pt="NaN num valor que a consulta {i} vê deixa {got:.4g} em sua saída em {index}: fica "
-    "escondido, talvez por nan_to_num, e com ele o defeito de que vem.",
+    "NaN in a value that query {i} sees leaves {got:.4g} in its output at {index}: it is "
+    "hidden, by nan_to_num perhaps, and so is the fault that it comes from."
 )
 
 # d_k = 16, so that 1/sqrt(d_k) is 1/4 and every score below is exact in every dtype.
@@ -86,10 +66,7 @@ def first_component(like: Tensor, numbers: Tensor | float) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="Very negative scores are as good as others, with and without a mask.",
-        pt="Escores muito negativos valem tanto quanto os outros, com e sem máscara.",
-    ),
+    statement=Text("Very negative scores are as good as others, with and without a mask."),
     formula=r"\mathrm{softmax}(s - a) = \mathrm{softmax}(s), \quad s_{ij} \ll 0",
     page="foundations/mask-traps",
     sizes=EXACT,
@@ -196,10 +173,7 @@ def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, outpu
 
 
 @rule(
-    statement=Text(
-        en="Large scores do not overflow.",
-        pt="Escores grandes não causam estouro.",
-    ),
+    statement=Text("Large scores do not overflow."),
     formula=r"\mathrm{softmax}(s) = \mathrm{softmax}(s - \max s)",
     page="scale/saturation",
     sizes=EXACT,
@@ -254,10 +228,7 @@ def _check_clamping(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="NaN in a value that a query sees is seen in its output.",
-        pt="NaN num valor que uma consulta vê aparece em sua saída.",
-    ),
+    statement=Text("NaN in a value that a query sees is seen in its output."),
     formula=r"v_{jc} = \mathrm{NaN}, \; p_{ij} > 0 \implies o_{ic} = \mathrm{NaN}",
     page="pitfalls/numerics",
     follows=OF_NUMBERS,

@@ -17,101 +17,62 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 BEHAVES = Text(
-    en="With d_k = {d_k} it behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
-    pt="Com d_k = {d_k} ela se comporta como {name} = {factor:.3g}, mas deveria ser 1/sqrt(d_k) = "
-    "{right:.3g}.",
+    "With d_k = {d_k} it behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}."
 )
 BEHAVES_UNNAMED = Text(
-    en="With d_k = {d_k} it behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = "
-    "{right:.3g}.",
-    pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}, mas deveria ser 1/sqrt(d_k) = "
-    "{right:.3g}.",
+    "With d_k = {d_k} it behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}."
 )
-STATED = Text(
-    en="With d_k = {d_k} it behaves as a factor of {factor:.3g}, stated is {right:.3g}.",
-    pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}, mas o declarado é {right:.3g}.",
-)
+STATED = Text("With d_k = {d_k} it behaves as a factor of {factor:.3g}, stated is {right:.3g}.")
 FIXED = Text(
-    en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (tested with "
+    "It multiplies the scores by the same factor, {factor:.3g}, for every d_k (tested with "
     "{widths}), though scale=None stands for 1/sqrt(d_k). If the heads have another width than "
-    "the incoming query (absorbed into a latent, padded), let the caller give scale.",
-    pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (testado com "
-    "{widths}), embora scale=None queira dizer 1/sqrt(d_k). Se a largura das cabeças for outra que "
-    "a da consulta recebida (absorvida num latente, preenchida), receba scale de quem chama.",
+    "the incoming query (absorbed into a latent, padded), let the caller give scale."
 )
 OWN_FIXED = Text(
-    en="It multiplies the scores by {factor:.3g} whatever d_k is, and has no scale=None that "
+    "It multiplies the scores by {factor:.3g} whatever d_k is, and has no scale=None that "
     "would stand for 1/sqrt(d_k). Not judged: the heads may have another width than the incoming "
-    "query, as when they are absorbed into a latent. All else is judged with this factor.",
-    pt="Ela multiplica os escores por {factor:.3g} seja qual for d_k, e não tem um scale=None que "
-    "queira dizer 1/sqrt(d_k). Isto não é julgado: a largura das cabeças pode ser outra que a da "
-    "consulta recebida, como nas absorvidas num latente. O resto é julgado com esse fator.",
+    "query, as when they are absorbed into a latent. All else is judged with this factor."
 )
 OWN_MULTIPLE = Text(
-    en="It multiplies the scores by {factor:.3g}/sqrt(d_k). Not judged: such a factor may be "
-    "meant, as in YaRN. All else is judged with it.",
-    pt="Ela multiplica os escores por {factor:.3g}/sqrt(d_k). Isto não é julgado: um fator assim "
-    "pode ser de propósito, como em YaRN. O resto é julgado com ele.",
+    "It multiplies the scores by {factor:.3g}/sqrt(d_k). Not judged: such a factor may be "
+    "meant, as in YaRN. All else is judged with it."
 )
-UNSCALED = Text(en="no scaling", pt="nenhuma escala")
-NO_FACTOR = Text(
-    en="No single factor explains the weights: they are not exponentials of the scores.",
-    pt="Nenhum fator único explica os pesos: eles não são exponenciais dos escores.",
-)
+UNSCALED = Text("no scaling")
+NO_FACTOR = Text("No single factor explains the weights: they are not exponentials of the scores.")
 ROOT = Text(
-    en="scale={asked} gives NaN: the square root of the factor is taken, perhaps. Multiply the "
-    "scores by it, or the query alone, or raise an error.",
-    pt="scale={asked} dá NaN: talvez se tire a raiz quadrada do fator. Multiplique por ele os "
-    "escores, ou só a consulta, ou lance um erro.",
+    "scale={asked} gives NaN: the square root of the factor is taken, perhaps. Multiply the "
+    "scores by it, or the query alone, or raise an error."
 )
 IGNORED = Text(
-    en="scale={asked} is accepted but ignored: with d_k = {d_k} it behaves as {factor:.3g} with it "
-    "and without it.",
-    pt="scale={asked} é aceito mas ignorado: com d_k = {d_k} ela se comporta como {factor:.3g} com "
-    "ele e sem ele.",
+    "scale={asked} is accepted but ignored: with d_k = {d_k} it behaves as {factor:.3g} with it "
+    "and without it."
 )
 ON_TOP = Text(
-    en="With scale={asked} and d_k = {d_k} it behaves as {factor:.3g}: scale is multiplied on top "
-    "of 1/sqrt(d_k), expected to replace it.",
-    pt="Com scale={asked} e d_k = {d_k} ela se comporta como {factor:.3g}: scale multiplica "
-    "1/sqrt(d_k), quando deveria substituí-lo.",
+    "With scale={asked} and d_k = {d_k} it behaves as {factor:.3g}: scale is multiplied on top "
+    "of 1/sqrt(d_k), expected to replace it."
 )
 DIVIDES = Text(
-    en="With scale={asked} it behaves as {factor:.3g}: the scores are divided by scale, expected "
-    "to be multiplied.",
-    pt="Com scale={asked} ela se comporta como {factor:.3g}: os escores são divididos por scale, "
-    "quando deveriam ser multiplicados.",
+    "With scale={asked} it behaves as {factor:.3g}: the scores are divided by scale, expected "
+    "to be multiplied."
 )
-OTHER_FACTOR = Text(
-    en="With scale={asked} and d_k = {d_k} it behaves as a factor of {factor:.3g}.",
-    pt="Com scale={asked} e d_k = {d_k} ela se comporta como um fator {factor:.3g}.",
-)
+OTHER_FACTOR = Text("With scale={asked} and d_k = {d_k} it behaves as a factor of {factor:.3g}.")
 MASK_SCALED = Text(
-    en="The float mask is multiplied by {factor:.3g}, expected 1: it must be added after the "
-    "scores are scaled by 1/sqrt(d_k) = {right:.3g}.",
-    pt="A máscara de floats é multiplicada por {factor:.3g}, mas deveria ser por 1: ela deve ser "
-    "somada depois de os escores serem escalados por 1/sqrt(d_k) = {right:.3g}.",
+    "The float mask is multiplied by {factor:.3g}, expected 1: it must be added after the "
+    "scores are scaled by 1/sqrt(d_k) = {right:.3g}."
 )
 OVERFLOW = Text(
-    en="Products of {product:.6g} overflow float16 before 1/sqrt(d_k) makes them {score:.6g}: at "
-    "{index} the output is {got:.4g}, expected {expected:.4g}. Scale the query first.",
-    pt="Produtos de {product:.6g} estouram em float16 antes que 1/sqrt(d_k) os torne {score:.6g}: "
-    "em {index} a saída é {got:.4g}, mas deveria ser {expected:.4g}. Escale a consulta antes.",
+    "Products of {product:.6g} overflow float16 before 1/sqrt(d_k) makes them {score:.6g}: at "
+    "{index} the output is {got:.4g}, expected {expected:.4g}. Scale the query first."
 )
 NO_ORDER = Text(
-    en="Without attn_mask, and in a dtype whose products do not overflow, no order can be seen.",
-    pt="Sem attn_mask, e num dtype cujos produtos não estouram, não há ordem que se veja.",
+    "Without attn_mask, and in a dtype whose products do not overflow, no order can be seen."
 )
 NOT_ADDED = Text(
-    en="The float mask is not added to the scores, not even by a factor; no order can be seen.",
-    pt="A máscara de floats não é somada aos escores, nem mesmo com um fator; não há ordem que se "
-    "veja.",
+    "The float mask is not added to the scores, not even by a factor; no order can be seen."
 )
 CAUSAL_SCALE = Text(
-    en="With is_causal and scale={asked} the output is {got:.4g} at {index}, expected "
-    "{expected:.4g}: the -inf of the mask is multiplied by the factor. Mask after scaling.",
-    pt="Com is_causal e scale={asked} a saída é {got:.4g} em {index}, mas deveria ser "
-    "{expected:.4g}: o -inf da máscara é multiplicado pelo fator. Mascare depois de escalar.",
+    "With is_causal and scale={asked} the output is {got:.4g} at {index}, expected "
+    "{expected:.4g}: the -inf of the mask is multiplied by the factor. Mask after scaling."
 )
 # Where the usual mistakes are far apart. What is found there names its sizes, for the call that is
 # shown below it may be smaller.
@@ -161,10 +122,7 @@ def centre(x: Tensor, seen: Tensor) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="The scores are multiplied by 1/sqrt(d_k), or by scale where it is given.",
-        pt="Os escores são multiplicados por 1/sqrt(d_k), ou por scale quando é dado.",
-    ),
+    statement=Text("The scores are multiplied by 1/sqrt(d_k), or by scale where it is given."),
     formula=r"s_{ij} = c\, q_i \cdot k_j, \quad c = 1/\sqrt{d_k}",
     page="scale/scale-factor",
     sizes=WIDE,
@@ -271,10 +229,7 @@ def named_factors(sizes: Sizes) -> dict[str | Text, float]:
 
 
 @rule(
-    statement=Text(
-        en="Scores are scaled before a mask is added, and before they can overflow.",
-        pt="Os escores são escalados antes que se some uma máscara, e antes que possam estourar.",
-    ),
+    statement=Text("Scores are scaled before a mask is added, and before they can overflow."),
     formula=r"s_{ij} = (c\, q_i) \cdot k_j + b_{ij}",
     page="scale/scale-factor",
     sizes=EXACT,
@@ -333,8 +288,7 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
 
 @rule(
     statement=Text(
-        en="is_causal forbids the future whatever the factor, 0 and negative ones included.",
-        pt="is_causal proíbe o futuro seja qual for o fator, também 0 e os negativos.",
+        "is_causal forbids the future whatever the factor, 0 and negative ones included."
     ),
     formula=r"j > i \implies p_{ij} = 0 \text{ for each } c",
     page="foundations/mask-traps",

@@ -10,32 +10,19 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 SWAPPED = Text(
-    en="It returned shape {got}, expected {expected}: the axes of heads and positions are "
-    "swapped. Move the heads back with transpose(-3, -2).",
-    pt="Ela devolveu a forma {got}, mas deveria ser {expected}: os eixos das cabeças e das "
-    "posições estão trocados. Recoloque as cabeças com transpose(-3, -2).",
+    "It returned shape {got}, expected {expected}: the axes of heads and positions are "
+    "swapped. Move the heads back with transpose(-3, -2)."
 )
 MERGED = Text(
-    en="It returned shape {got}, expected {expected}: the heads are already merged. That belongs "
-    "to the layer around the attention.",
-    pt="Ela devolveu a forma {got}, mas deveria ser {expected}: as cabeças já vêm unidas. Isso "
-    "cabe à camada em volta da atenção.",
+    "It returned shape {got}, expected {expected}: the heads are already merged. That belongs "
+    "to the layer around the attention."
 )
-PAIR = Text(
-    en="It returns a {kind} of {count}; the first is taken as the output.",
-    pt="Ela devolve um objeto {kind} de {count} elementos; o primeiro é tomado como a saída.",
-)
-WRONG_DTYPE = Text(
-    en="For {given} inputs it returned {got}. End with output.to(query.dtype).",
-    pt="Para entradas {given} ela devolveu {got}. Termine com output.to(query.dtype).",
-)
+PAIR = Text("It returns a {kind} of {count}; the first is taken as the output.")
+WRONG_DTYPE = Text("For {given} inputs it returned {got}. End with output.to(query.dtype).")
 
 
 @rule(
-    statement=Text(
-        en="The output has one row for each query and the width of the values.",
-        pt="A saída tem uma linha por consulta e a largura dos valores.",
-    ),
+    statement=Text("The output has one row for each query and the width of the values."),
     formula=r"O \in \mathbb{R}^{\cdots \times n \times d_v}",
     page="foundations/matrix-form",
     holds_of="any",
@@ -68,10 +55,7 @@ def shape(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="The output has the dtype and the device of the query.",
-        pt="A saída tem o dtype e o dispositivo da consulta.",
-    ),
+    statement=Text("The output has the dtype and the device of the query."),
     formula=r"\mathrm{dtype}(O) = \mathrm{dtype}(Q)",
     page="foundations/matrix-form",
     follows=("shape", "determinism"),

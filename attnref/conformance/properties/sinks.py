@@ -12,48 +12,33 @@ from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
 IGNORED = Text(
-    en="{name} is accepted but ignored: the weights of each row still sum to 1, expected less, for "
-    "exp(sink) joins the sum of the exponentials.",
-    pt="{name} é aceito mas ignorado: os pesos de cada linha ainda somam 1, mas deveriam somar "
-    "menos, pois exp(sink) entra na soma das exponenciais.",
+    "{name} is accepted but ignored: the weights of each row still sum to 1, expected less, for "
+    "exp(sink) joins the sum of the exponentials."
 )
-NOT_EXP = Text(
-    en="{name} joins the sum as it is, expected exp({name}): it is a score, and no weight.",
-    pt="{name} entra na soma como está, mas deveria entrar exp({name}): é um escore, não um peso.",
-)
+NOT_EXP = Text("{name} joins the sum as it is, expected exp({name}): it is a score, and no weight.")
 SCALED = Text(
-    en="{name} is multiplied by 1/sqrt(d_k) as the scores are. It is a score already: append it "
-    "after scaling.",
-    pt="{name} é multiplicado por 1/sqrt(d_k) como os escores. Ele já é um escore: junte-o depois "
-    "de escalar.",
+    "{name} is multiplied by 1/sqrt(d_k) as the scores are. It is a score already: append it "
+    "after scaling."
 )
 OTHER_HEAD = Text(
-    en="Each head gets the sink of another head: {name} has one number per query head, in order.",
-    pt="Cada cabeça recebe o sumidouro de outra: {name} tem um número por cabeça de consulta, em "
-    "ordem.",
+    "Each head gets the sink of another head: {name} has one number per query head, in order."
 )
 OTHER = Text(
-    en="With {name} {how} the output at {index} is {got:.6g}, expected {expected:.6g}, with "
-    "exp(sink) in the sum of each row's exponentials.",
-    pt="Com {name} {how}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}, com "
-    "exp(sink) na soma das exponenciais de cada linha.",
+    "With {name} {how} the output at {index} is {got:.6g}, expected {expected:.6g}, with "
+    "exp(sink) in the sum of each row's exponentials."
 )
 OVERFLOWS = Text(
-    en="With {name} at {sink:g} the output at {index} is {got:.4g}, expected {expected:.4g}: the "
-    "largest score that is subtracted must be that of the sink, too.",
-    pt="Com {name} igual a {sink:g}, a saída em {index} é {got:.4g}, mas deveria ser "
-    "{expected:.4g}: o maior escore, que se subtrai, deve incluir o do sumidouro.",
+    "With {name} at {sink:g} the output at {index} is {got:.4g}, expected {expected:.4g}: the "
+    "largest score that is subtracted must be that of the sink, too."
 )
-ALONE = Text(en="alone", pt="sozinho")
-MASKED = Text(en="beside attn_mask", pt="ao lado de attn_mask")
-CAUSAL = Text(en="beside is_causal", pt="ao lado de is_causal")
+ALONE = Text("alone")
+MASKED = Text("beside attn_mask")
+CAUSAL = Text("beside is_causal")
 
 
 @rule(
     statement=Text(
-        en="A sink takes its share of each row's weight, under masks too, and cannot overflow.",
-        pt="Um sumidouro fica com sua parte do peso de cada linha, também sob máscaras, sem "
-        "estouro.",
+        "A sink takes its share of each row's weight, under masks too, and cannot overflow."
     ),
     formula=r"p_{ij} = e^{s_{ij}} / (e^{\sigma_h} + \sum_l e^{s_{il}})",
     page="variants/sinks",

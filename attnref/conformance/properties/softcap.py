@@ -14,44 +14,27 @@ from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
-IGNORED = Text(
-    en="softcap={cap} is accepted but ignored.",
-    pt="softcap={cap} é aceito mas ignorado.",
-)
+IGNORED = Text("softcap={cap} is accepted but ignored.")
 AFTER_MASK = Text(
-    en="softcap={cap} is applied after the mask, so that -inf becomes -{cap}: query {i} gives key "
-    "{j}, which is forbidden, the weight {weight:.3g}. Cap first, then mask.",
-    pt="softcap={cap} é aplicado depois da máscara, e -inf vira -{cap}: a consulta {i} dá à chave "
-    "{j}, que é proibida, o peso {weight:.3g}. Limite antes, mascare depois.",
+    "softcap={cap} is applied after the mask, so that -inf becomes -{cap}: query {i} gives key "
+    "{j}, which is forbidden, the weight {weight:.3g}. Cap first, then mask."
 )
 BEFORE_SCALE = Text(
-    en="softcap={cap} is applied before the scores are scaled: softcap · tanh(q·k / softcap) / "
-    "sqrt(d_k). Scale first.",
-    pt="softcap={cap} é aplicado antes de os escores serem escalados: softcap · tanh(q·k / "
-    "softcap) / sqrt(d_k). Escale antes.",
+    "softcap={cap} is applied before the scores are scaled: softcap · tanh(q·k / softcap) / "
+    "sqrt(d_k). Scale first."
 )
 CLAMPS = Text(
-    en="softcap={cap} cuts the scores off at ±{cap}; expected softcap · tanh(score / softcap).",
-    pt="softcap={cap} corta os escores em ±{cap}, mas deveria calcular softcap · tanh(escore / "
-    "softcap).",
+    "softcap={cap} cuts the scores off at ±{cap}; expected softcap · tanh(score / softcap)."
 )
-FLOATS = Text(
-    en="softcap={cap} bounds the float mask together with the scores. Cap first, then add.",
-    pt="softcap={cap} limita a máscara de floats junto com os escores. Limite antes, some depois.",
-)
+FLOATS = Text("softcap={cap} bounds the float mask together with the scores. Cap first, then add.")
 OTHER = Text(
-    en="With softcap={cap} the output at {index} is {got:.6g}, expected {expected:.6g}, from "
-    "softcap · tanh(score / softcap).",
-    pt="Com softcap={cap}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}, de "
-    "softcap · tanh(escore / softcap).",
+    "With softcap={cap} the output at {index} is {got:.6g}, expected {expected:.6g}, from "
+    "softcap · tanh(score / softcap)."
 )
 
 
 @rule(
-    statement=Text(
-        en="softcap bounds the scores after they are scaled and before the mask.",
-        pt="softcap limita os escores depois de escalados e antes da máscara.",
-    ),
+    statement=Text("softcap bounds the scores after they are scaled and before the mask."),
     formula=r"s_{ij} = \tau \tanh(c\, q_i \cdot k_j / \tau) + b_{ij}",
     page="scale/saturation",
     needs=("softcap",),

@@ -17,138 +17,79 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 CUT = Text(
-    en="Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "
-    "is {expected:.6g}.",
-    pt="Em pedaços de {pieces}, a saída em {index} é {got:.6g}; uma posição por vez, é "
-    "{expected:.6g}.",
+    "Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "
+    "is {expected:.6g}."
 )
 CUT_AS = Text(
-    en="Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "
-    "is {expected:.6g}. {how}",
-    pt="Em pedaços de {pieces}, a saída em {index} é {got:.6g}; uma posição por vez, é "
-    "{expected:.6g}. {how}",
+    "Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "
+    "is {expected:.6g}. {how}"
 )
 TOP_LEFT = Text(
-    en="Inside a piece query i sees the keys j <= i, as if the cache were empty: top-left. It must "
-    "see the keys j <= i + m - n, bottom-right.",
-    pt="Dentro de um pedaço, a consulta i vê as chaves j <= i, como se o cache estivesse vazio: "
-    "top-left. Ela deve ver as chaves j <= i + m - n, bottom-right.",
+    "Inside a piece query i sees the keys j <= i, as if the cache were empty: top-left. It must "
+    "see the keys j <= i + m - n, bottom-right."
 )
 UNMASKED = Text(
-    en="Inside a piece each query sees the whole piece, its own future too: a causal mask is "
-    "missing.",
-    pt="Dentro de um pedaço, cada consulta vê o pedaço inteiro, inclusive o próprio futuro: falta "
-    "uma máscara causal.",
+    "Inside a piece each query sees the whole piece, its own future too: a causal mask is missing."
 )
-ONE_FEWER = Text(
-    en="Inside a piece the positions are off by one: query i does not see its own key.",
-    pt="Dentro de um pedaço as posições estão deslocadas de um: a consulta i não vê a própria "
-    "chave.",
-)
+ONE_FEWER = Text("Inside a piece the positions are off by one: query i does not see its own key.")
 ONE_MORE = Text(
-    en="Inside a piece the positions are off by one: query i sees key i + 1, in its future.",
-    pt="Dentro de um pedaço as posições estão deslocadas de um: a consulta i vê a chave i + 1, que "
-    "está em seu futuro.",
+    "Inside a piece the positions are off by one: query i sees key i + 1, in its future."
 )
-PIECE_ALONE = Text(
-    en="The keys of a piece are all that its queries see: the cache is not read.",
-    pt="As consultas de um pedaço só veem as chaves dele: o cache não é lido.",
-)
+PIECE_ALONE = Text("The keys of a piece are all that its queries see: the cache is not read.")
 UNCUT = Text(
-    en="It takes one position at a time; pieces of {pieces} raise {error}. Nothing is silently "
-    "wrong.",
-    pt="Ela recebe uma posição por vez; pedaços de {pieces} lançam {error}. Nada sai errado em "
-    "silêncio.",
+    "It takes one position at a time; pieces of {pieces} raise {error}. Nothing is silently wrong."
 )
 LOST = Text(
-    en="Query {i} gives key {j} no weight, though the key was added before it: the cache does not "
-    "keep it. Append the new keys and values to those of before.",
-    pt="A consulta {i} não dá peso à chave {j}, embora a chave tenha entrado antes dela: o cache "
-    "não a guarda. Acrescente as chaves e os valores novos aos de antes.",
+    "Query {i} gives key {j} no weight, though the key was added before it: the cache does not "
+    "keep it. Append the new keys and values to those of before."
 )
 FIRST_ALONE = Text(
-    en="Query {i}, fed alone, sees key 0 and no other, as if the cache were empty: its causal mask "
+    "Query {i}, fed alone, sees key 0 and no other, as if the cache were empty: its causal mask "
     "is aligned top-left. It must see the keys j <= i + m - n, bottom-right; the cache may be "
-    "right.",
-    pt="A consulta {i}, dada sozinha, vê a chave 0 e nenhuma outra, como se o cache estivesse "
-    "vazio: sua máscara causal está em top-left. Ela deve ver as chaves j <= i + m - n, "
-    "bottom-right; o cache pode estar certo.",
+    "right."
 )
 NEWEST = Text(
-    en="Query {i} gives its own key, the newest, no weight. Append it to the cache first, then "
-    "attend.",
-    pt="A consulta {i} não dá peso à própria chave, a mais nova. Primeiro acrescente a chave ao "
-    "cache, depois calcule a atenção.",
+    "Query {i} gives its own key, the newest, no weight. Append it to the cache first, then attend."
 )
 SHARED_CACHE = Text(
-    en="Two sequences that are decoded in turn, with a cache each, mix: the output at {index} is "
+    "Two sequences that are decoded in turn, with a cache each, mix: the output at {index} is "
     "{got:.6g}, alone {expected:.6g}. Something is kept outside the cache, or all get the same "
-    "one.",
-    pt="Duas sequências decodificadas alternadamente, cada uma com seu cache, se misturam: a "
-    "saída em {index} é {got:.6g}; sozinha, {expected:.6g}. Algo é guardado fora do cache, ou "
-    "todas recebem o mesmo.",
+    "one."
 )
 CHANGES = Text(
-    en="A step changes the cache that it is given, so one cache cannot be continued in two ways: "
+    "A step changes the cache that it is given, so one cache cannot be continued in two ways: "
     "with another step from it the output at {index} is {got:.6g} instead of {expected:.6g}. For "
-    "a search with several beams copy it first.",
-    pt="Um passo altera o cache que recebe, e por isso um cache não pode continuar de dois modos: "
-    "com outro passo a partir dele, a saída em {index} é {got:.6g} em vez de {expected:.6g}. Para "
-    "uma busca com vários feixes (beam search), copie o cache antes.",
+    "a search with several beams copy it first."
 )
 ALIASED = Text(
-    en="The cache keeps the caller's own tensors: once the caller overwrites them, the output at "
-    "{index} is {got:.6g} instead of {expected:.6g}. Keep a copy.",
-    pt="O cache guarda os próprios tensores de quem chama: quando eles são sobrescritos, a saída "
-    "em {index} é {got:.6g} em vez de {expected:.6g}. Guarde uma cópia.",
+    "The cache keeps the caller's own tensors: once the caller overwrites them, the output at "
+    "{index} is {got:.6g} instead of {expected:.6g}. Keep a copy."
 )
 LONG = Text(
-    en="At position {position} the output at {index} is {got:.6g}, expected {expected:.6g}, though "
-    "short sequences are answered right.",
-    pt="Na posição {position}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}, "
-    "embora sequências curtas tenham a resposta certa.",
+    "At position {position} the output at {index} is {got:.6g}, expected {expected:.6g}, though "
+    "short sequences are answered right."
 )
 FORGETS = Text(
-    en="At position {position} only the last {kept} of {all} keys count; the first are gone, "
+    "At position {position} only the last {kept} of {all} keys count; the first are gone, "
     "without an error. Let the cache grow, or raise an error when it is full; if a window is "
-    "meant, give the step a parameter that says so, such as window.",
-    pt="Na posição {position} só contam as últimas {kept} das {all} chaves; as primeiras sumiram, "
-    "sem erro. Deixe o cache crescer, ou lance um erro quando ele estiver cheio; se for uma "
-    "janela, dê ao passo um parâmetro que o diga, como window.",
+    "meant, give the step a parameter that says so, such as window."
 )
-FULL = Text(
-    en="For {n} positions it raises {error}. A full cache that says so is no fault.",
-    pt="Para {n} posições ela lança {error}. Um cache cheio que avisa não é defeito.",
-)
+FULL = Text("For {n} positions it raises {error}. A full cache that says so is no fault.")
 CUT_OFF = Text(
-    en="Gradients stop at the cache: {name} gets only what its own step says. So do models with a "
-    "memory of earlier segments; to train through the steps, do not detach what is kept.",
-    pt="Os gradientes param no cache: {name} só recebe o que diz o próprio passo. Assim fazem "
-    "modelos com uma memória de segmentos anteriores; para treinar através dos passos, não use "
-    "detach no que é guardado.",
+    "Gradients stop at the cache: {name} gets only what its own step says. So do models with a "
+    "memory of earlier segments; to train through the steps, do not detach what is kept."
 )
-WITHOUT = Text(
-    en="Its outputs have no gradient: a cache is for decoding, where none is needed.",
-    pt="As saídas não têm gradiente: um cache serve à decodificação, que não precisa de nenhum.",
-)
+WITHOUT = Text("Its outputs have no gradient: a cache is for decoding, where none is needed.")
 GRADIENT = Text(
-    en="Through the steps the gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
-    "(allowed error {allowed:.1e}).",
-    pt="Através dos passos, o gradiente de {name} em {index} é {got:.6g}, mas deveria ser "
-    "{expected:.6g} (erro permitido {allowed:.1e}).",
+    "Through the steps the gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
+    "(allowed error {allowed:.1e})."
 )
 
-TOGETHER = Text(
-    en="It is not told where each sample is, so that all are at the same position.",
-    pt="Não se diz a ela onde cada amostra está, e todas estão na mesma posição.",
-)
+TOGETHER = Text("It is not told where each sample is, so that all are at the same position.")
 APART = Text(
-    en="Where one sample of the batch is {lag} positions behind another, the output of sample "
+    "Where one sample of the batch is {lag} positions behind another, the output of sample "
     "{sample} at {index} is {got:.6g}, expected {expected:.6g}: all are taken to be where one of "
-    "them is.",
-    pt="Quando uma amostra do lote está {lag} posições atrás de outra, a saída da amostra {sample} "
-    "em {index} é {got:.6g}, mas deveria ser {expected:.6g}: todas são tomadas como na posição de "
-    "uma.",
+    "them is."
 )
 _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
 _CLOSE = 1e-2  # two ways to be wrong that are this close need no telling apart
@@ -156,10 +97,7 @@ _PAGE = "foundations/kv-cache"
 
 
 @rule(
-    statement=Text(
-        en="However a sequence is cut into pieces, each position gets the same output.",
-        pt="Seja qual for o corte da sequência em pedaços, cada posição tem a mesma saída.",
-    ),
+    statement=Text("However a sequence is cut into pieces, each position gets the same output."),
     formula=r"f(Q_{1 \ldots n}) = [f(Q_{1 \ldots a}); f(Q_{a+1 \ldots b}); \ldots]",
     page=_PAGE,
     follows=("shape", "determinism", "past_kept", "sequences_apart", "row_sums", "window_default"),
@@ -258,10 +196,7 @@ def _repeat_heads(query: Tensor, tensor: Tensor) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="Each step sees every key so far, the newest included.",
-        pt="Cada passo vê todas as chaves até ali, inclusive a mais nova.",
-    ),
+    statement=Text("Each step sees every key so far, the newest included."),
     formula=r"p_{tj} > 0 \quad \text{for all } j \le t",
     page=_PAGE,
     follows=("shape", "determinism"),
@@ -294,8 +229,7 @@ def _check_same(trial: Trial, case: Case, text: Text, **flags: object) -> Findin
 
 @rule(
     statement=Text(
-        en="Sequences that are decoded in turn, with a cache each, do not notice each other.",
-        pt="Sequências decodificadas alternadamente, cada uma com seu cache, não se notam.",
+        "Sequences that are decoded in turn, with a cache each, do not notice each other."
     ),
     formula=r"\partial O / \partial (Q, K, V)' = 0",
     page=_PAGE,
@@ -308,10 +242,7 @@ def sequences_apart(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="A step leaves the cache that it is given as it was.",
-        pt="Um passo deixa o cache que recebe como estava.",
-    ),
+    statement=Text("A step leaves the cache that it is given as it was."),
     formula=r"f(q_a, C),\; f(q_b, C): \quad C_{\text{after}} = C_{\text{before}}",
     page=_PAGE,
     may_refuse=True,
@@ -330,10 +261,7 @@ def cache_unchanged(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="The cache holds copies: the caller may overwrite its tensors after a step.",
-        pt="O cache guarda cópias: depois de um passo, quem chama pode sobrescrever seus tensores.",
-    ),
+    statement=Text("The cache holds copies: the caller may overwrite its tensors after a step."),
     formula=r"K \leftarrow [K; K_{\text{new}}] \quad \text{(a copy)}",
     page=_PAGE,
     follows=("shape", "determinism", "past_kept", "sequences_apart"),
@@ -363,9 +291,7 @@ _ROWS = 4  # of the last positions that are compared: those around the end of a 
 
 @rule(
     statement=Text(
-        en="A long cache forgets nothing: at 65, 129, 257 and 1026 positions the first key counts.",
-        pt="Um cache longo não esquece nada: com 65, 129, 257 e 1026 posições, a primeira chave "
-        "conta.",
+        "A long cache forgets nothing: at 65, 129, 257 and 1026 positions the first key counts."
     ),
     formula=r"o_t = \sum_{j=1}^{t} p_{tj} v_j, \quad t \in \{65, 129, 257, 1026\}",
     page=_PAGE,
@@ -412,10 +338,7 @@ def _count_forgotten(query: Tensor, key: Tensor, value: Tensor, got: Tensor) -> 
 
 
 @rule(
-    statement=Text(
-        en="Gradients through the steps are those of one causal pass, or there are none.",
-        pt="Os gradientes através dos passos são os de uma passagem causal, ou não há nenhum.",
-    ),
+    statement=Text("Gradients through the steps are those of one causal pass, or there are none."),
     formula=r"\partial L / \partial (Q, K, V), \quad O = [f(q_1); f(q_2); \ldots]",
     page=_PAGE,
     may_refuse=True,
@@ -462,8 +385,7 @@ def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
 
 @rule(
     statement=Text(
-        en="Samples of one batch may be at different positions, and each sees its own past.",
-        pt="As amostras de um lote podem estar em posições diferentes, e cada uma vê seu passado.",
+        "Samples of one batch may be at different positions, and each sees its own past."
     ),
     formula=r"o_{b, t} = \sum_{j \le t} p_{b, tj} v_{bj}, \quad t = t_b",
     page=_PAGE,
@@ -477,11 +399,11 @@ def samples_apart(trial: Trial, case: Case) -> Finding | None:
     step = trial.subject.step
     if step.counting is None or COUNTING[step.counting].apart(torch.zeros(1, 1)) is None:
         return Finding(Verdict.NOT_CLAIMED, TOGETHER)
-    inputs = [trial.cast(x) for x in (case.query, case.key, case.value)]
+    query, key, value = (trial.cast(x) for x in (case.query, case.key, case.value))
     expected = trial.call(case.query, case.key, case.value)
     lags = [2 * (sample % 2) for sample in range(case.query.shape[0])]
     with torch.no_grad():
-        output = step.decode_apart(*inputs, lags=lags).double().cpu()
+        output = step.decode_apart(query, key, value, lags=lags).double().cpu()
     allowed = 2 * trial.tolerance(case.query, case.key, case.value)
     found = miss(output, expected, allowed)
     return found and trial.failure(

@@ -11,50 +11,33 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 ORDER = Text(
-    en="With keys and values in another order the output at {index} is {got:.6g} instead of "
-    "{expected:.6g}: the position of a key matters, though nothing tells it.",
-    pt="Com chaves e valores em outra ordem, a saída em {index} é {got:.6g}, e não "
-    "{expected:.6g}: a posição de uma chave importa, embora nada a informe.",
+    "With keys and values in another order the output at {index} is {got:.6g} instead of "
+    "{expected:.6g}: the position of a key matters, though nothing tells it."
 )
-CAUSAL = Text(
-    en="It is causal, or positions are part of it, so the order of the keys matters.",
-    pt="Ela é causal, ou posições fazem parte dela, e por isso a ordem das chaves importa.",
-)
+CAUSAL = Text("It is causal, or positions are part of it, so the order of the keys matters.")
 KNOWS_ORDER = Text(
-    en="It knows the order of its positions: in another order the output at {index} is {got:.6g} "
-    "instead of {expected:.6g}. A layer with positions does so.",
-    pt="Ela conhece a ordem das posições: em outra ordem, a saída em {index} é {got:.6g} em vez de "
-    "{expected:.6g}. Assim faz uma camada com posições.",
+    "It knows the order of its positions: in another order the output at {index} is {got:.6g} "
+    "instead of {expected:.6g}. A layer with positions does so."
 )
 SHIFT = Text(
-    en="When the scores of each row all grow by one number, the output at {index} goes from "
-    "{expected:.6g} to {got:.6g}: the weights are not those of a softmax.",
-    pt="Quando os escores de cada linha aumentam todos num mesmo número, a saída em {index} vai "
-    "de {expected:.6g} a {got:.6g}: os pesos não são os de uma softmax.",
+    "When the scores of each row all grow by one number, the output at {index} goes from "
+    "{expected:.6g} to {got:.6g}: the weights are not those of a softmax."
 )
 NOT_LINEAR = Text(
-    en="For the values 2v - w the output at {index} is {got:.6g}; twice that for v, less that for "
-    "w, is {expected:.6g}: something is done to the values besides averaging them.",
-    pt="Para os valores 2v - w, a saída em {index} é {got:.6g}; o dobro da saída para v menos a "
-    "saída para w é {expected:.6g}: algo é feito aos valores além da média.",
+    "For the values 2v - w the output at {index} is {got:.6g}; twice that for v, less that for "
+    "w, is {expected:.6g}: something is done to the values besides averaging them."
 )
 RESCALED = Text(
-    en="With queries times {factor:g} and keys over {factor:g}, whose products are the same, the "
+    "With queries times {factor:g} and keys over {factor:g}, whose products are the same, the "
     "output at {index} goes from {expected:.6g} to {got:.6g}: large entries are cut off, or "
-    "vectors are normalised.",
-    pt="Com consultas vezes {factor:g} e chaves divididas por {factor:g}, cujos produtos são os "
-    "mesmos, a saída em {index} vai de {expected:.6g} a {got:.6g}: entradas grandes são cortadas, "
-    "ou vetores são normalizados.",
+    "vectors are normalised."
 )
 SAMPLE = Text(
-    en="When the other samples of the batch change, the output of sample {i} goes from "
-    "{expected:.6g} to {got:.6g}.",
-    pt="Quando as outras amostras do lote mudam, a saída da amostra {i} vai de {expected:.6g} a "
-    "{got:.6g}.",
+    "When the other samples of the batch change, the output of sample {i} goes from "
+    "{expected:.6g} to {got:.6g}."
 )
 HEAD = Text(
-    en="When the other heads change, the output of head {i} goes from {expected:.6g} to {got:.6g}.",
-    pt="Quando as outras cabeças mudam, a saída da cabeça {i} vai de {expected:.6g} a {got:.6g}.",
+    "When the other heads change, the output of head {i} goes from {expected:.6g} to {got:.6g}."
 )
 
 
@@ -64,10 +47,7 @@ def coarsen(tensor: Tensor) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="The order of the keys does not matter as long as each keeps its value.",
-        pt="A ordem das chaves não importa, desde que cada uma fique com seu valor.",
-    ),
+    statement=Text("The order of the keys does not matter as long as each keeps its value."),
     formula=r"f(Q, \Pi K, \Pi V) = f(Q, K, V)",
     page="foundations/positions",
     holds_of="any",
@@ -100,10 +80,7 @@ def _derangement(m: int, generator: torch.Generator) -> Tensor:
 
 
 @rule(
-    statement=Text(
-        en="Adding one number to all scores of a query changes nothing.",
-        pt="Somar um mesmo número a todos os escores de uma consulta não muda nada.",
-    ),
+    statement=Text("Adding one number to all scores of a query changes nothing."),
     formula=r"\mathrm{softmax}(s + a) = \mathrm{softmax}(s)",
     page="foundations/softmax-or-sum",
     follows=(*OF_NUMBERS, *("scale",)),
@@ -121,10 +98,7 @@ def shift_invariance(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="Only the products of queries and keys count, not how large each of them is.",
-        pt="Só contam os produtos de consultas e chaves, e não o tamanho de cada uma.",
-    ),
+    statement=Text("Only the products of queries and keys count, not how large each of them is."),
     formula=r"f(cQ, K/c, V) = f(Q, K, V)",
     page="foundations/dot-product",
     follows=OF_NUMBERS,
@@ -148,10 +122,7 @@ _FACTORS = {torch.float16: 2.0**6}  # whose numbers end at 65504
 
 
 @rule(
-    statement=Text(
-        en="The output is linear in the values.",
-        pt="A saída é linear nos valores.",
-    ),
+    statement=Text("The output is linear in the values."),
     formula=r"f(Q, K, \alpha V + \beta W) = \alpha f(Q, K, V) + \beta f(Q, K, W)",
     page="foundations/matrix-form",
     follows=OF_NUMBERS,
@@ -169,10 +140,7 @@ def value_linearity(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="A sample does not notice its neighbours in the batch.",
-        pt="Uma amostra não percebe as vizinhas no lote.",
-    ),
+    statement=Text("A sample does not notice its neighbours in the batch."),
     formula=r"b' \ne b \implies \partial O_b / \partial (Q, K, V)_{b'} = 0",
     page="foundations/batches-and-padding",
     follows=OF_NUMBERS,
@@ -183,10 +151,7 @@ def batch_independence(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="A head does not notice the other heads.",
-        pt="Uma cabeça não percebe as outras.",
-    ),
+    statement=Text("A head does not notice the other heads."),
     formula=r"h' \ne h \implies \partial O_h / \partial (Q, K, V)_{h'} = 0",
     page="foundations/multi-head",
     follows=OF_NUMBERS,

@@ -16,59 +16,38 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 TOGETHER = Text(
-    en="With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "
-    "{expected:.6g}, though each of them is right by itself.",
-    pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}, mas deveria ser "
-    "{expected:.6g}, embora cada um esteja certo sozinho.",
+    "With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "
+    "{expected:.6g}, though each of them is right by itself."
 )
 OTHER_LENGTHS = Text(
-    en="With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "
-    "{expected:.6g}, though it is right for n = m.",
-    pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}, mas deveria ser "
-    "{expected:.6g}, embora esteja certa para n = m.",
+    "With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "
+    "{expected:.6g}, though it is right for n = m."
 )
 CRASHES = Text(
-    en="With {options}, n = {n} and m = {m}, it raised {error} (at {place}), though each of them "
-    "is right by itself.",
-    pt="Com {options}, n = {n} e m = {m}, ela lançou {error} (em {place}), embora cada um esteja "
-    "certo sozinho.",
+    "With {options}, n = {n} and m = {m}, it raised {error} (at {place}), though each of them "
+    "is right by itself."
 )
 BLIND = Text(
-    en="In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
-    "{got:.4g} at {index}. It must get zeros.",
-    pt="Num lote preenchido à esquerda, com is_causal, a consulta {i} não pode olhar para nada e "
-    "recebe {got:.4g} em {index}. Ela deve receber zeros.",
+    "In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
+    "{got:.4g} at {index}. It must get zeros."
 )
 TWICE = Text(
-    en="In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
+    "In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
     "{got:.4g} at {index}: each mask adds a number of its own, so that a key hidden by one of them "
-    "wins over one that both hide. Combine the masks first, and forbid with -inf.",
-    pt="Num lote preenchido à esquerda, com is_causal, a consulta {i} não pode olhar para nada e "
-    "recebe {got:.4g} em {index}: cada máscara soma um número próprio, e a chave que só uma "
-    "esconde vence a que as duas escondem. Combine as máscaras antes, e proíba com -inf.",
+    "wins over one that both hide. Combine the masks first, and forbid with -inf."
 )
 PADDED = Text(
-    en="In a batch padded on the left, with is_causal, the output at {index} is {got:.6g}, "
-    "expected {expected:.6g}.",
-    pt="Num lote preenchido à esquerda, com is_causal, a saída em {index} é {got:.6g}, mas "
-    "deveria ser {expected:.6g}.",
+    "In a batch padded on the left, with is_causal, the output at {index} is {got:.6g}, "
+    "expected {expected:.6g}."
 )
 LENGTHS = Text(
-    en="Cut off after {few} of {n} positions, the sequence gets {got:.6g} at {index}, in its whole "
-    "length {expected:.6g}, though no position sees its future.",
-    pt="Cortada depois de {few} de {n} posições, a sequência recebe {got:.6g} em {index}; inteira, "
-    "{expected:.6g}, embora nenhuma posição veja o futuro.",
+    "Cut off after {few} of {n} positions, the sequence gets {got:.6g} at {index}, in its whole "
+    "length {expected:.6g}, though no position sees its future."
 )
-NOT_CAUSAL = Text(
-    en="Each position sees the whole sequence: it is not causal.",
-    pt="Cada posição vê a sequência inteira: ela não é causal.",
-)
+NOT_CAUSAL = Text("Each position sees the whole sequence: it is not causal.")
 SIZES = Text(
-    en="For {batch} samples, {heads} heads, n = {n}, m = {m} and d_k = {d_k} the output at {index} "
-    "is {got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
-    pt="Para {batch} amostras, {heads} cabeças, n = {n}, m = {m} e d_k = {d_k}, a saída em "
-    "{index} é {got:.6g}, mas deveria ser {expected:.6g}, embora entradas pequenas tenham a "
-    "resposta certa.",
+    "For {batch} samples, {heads} heads, n = {n}, m = {m} and d_k = {d_k} the output at {index} "
+    "is {got:.6g}, expected {expected:.6g}, though small inputs are answered right."
 )
 
 
@@ -82,8 +61,7 @@ class Asked(NamedTuple):
 
 @rule(
     statement=Text(
-        en="Options are obeyed together, by masks of each shape, and for one query among keys.",
-        pt="Opções são obedecidas juntas, com máscaras de cada forma, e para uma só consulta.",
+        "Options are obeyed together, by masks of each shape, and for one query among keys."
     ),
     formula=r"f(Q_{1 \ldots n}, K_{1 \ldots m}, V_{1 \ldots m}, a, b), \quad n \le m",
     page="foundations/mask-traps",
@@ -267,8 +245,7 @@ _LARGEST = 2**23
 
 @rule(
     statement=Text(
-        en="Long rows, wide vectors, many heads and samples are answered as small ones are.",
-        pt="Linhas longas, vetores largos, muitas cabeças e amostras têm a resposta das pequenas.",
+        "Long rows, wide vectors, many heads and samples are answered as small ones are."
     ),
     formula=r"m \in \{1100, 2100, 5000\}, \; d_k \in \{128, 256\}, \; h = 17, \; b = 5",
     page="foundations/matrix-form",

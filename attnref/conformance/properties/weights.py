@@ -19,105 +19,70 @@ from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
 OTHER_SUM = Text(
-    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1.",
-    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}, mas deveriam somar 1.",
+    "The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1."
 )
 NOT_FINITE = Text(
-    en="For finite numbers the output at {index} is {got:.4g}, whatever the values: no weights sum "
+    "For finite numbers the output at {index} is {got:.4g}, whatever the values: no weights sum "
     "to 1. Look for 0/0 (a sum that is 0, a row without keys), for inf - inf, and for memory that "
-    "nobody has written.",
-    pt="Para números finitos, a saída em {index} é {got:.4g}, sejam quais forem os valores: não há "
-    "pesos que somem 1. Procure 0/0 (uma soma igual a 0, uma linha sem chaves), inf - inf e "
-    "memória em que ninguém escreveu.",
+    "nobody has written."
 )
 SLOTS = Text(
-    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1: "
+    "The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1: "
     "the rest goes to keys of zeros, {first} at the first query and {last} at the last, such as "
-    "empty slots of a cache or padding. Mask them, or cut them off.",
-    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}, mas deveriam somar 1: o resto vai "
-    "para chaves nulas, {first} na primeira consulta e {last} na última, como posições vazias de "
-    "um cache ou preenchimento. Mascare-as, ou corte-as.",
+    "empty slots of a cache or padding. Mask them, or cut them off."
 )
 UNWRITTEN = Text(
-    en="The output at {index} is {got:.4g}, and with zeros in place of NaN in the slots of the "
+    "The output at {index} is {got:.4g}, and with zeros in place of NaN in the slots of the "
     "cache that nobody has written it is a number: a weight of 0 times NaN is NaN. Cut the slots "
-    "off, or fill them, before both products.",
-    pt="A saída em {index} é {got:.4g}, e com zeros em vez de NaN nas posições do cache em que "
-    "ninguém escreveu ela é um número: um peso 0 vezes NaN é NaN. Corte as posições, ou "
-    "preencha-as, antes dos dois produtos.",
+    "off, or fill them, before both products."
 )
 OTHER_AXIS = Text(
-    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
-    "is the sum over the {axis} that is 1. Take the softmax over the keys, dim=-1.",
-    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}, mas deveriam somar 1, e o que soma "
-    "1 é {axis}. Tome a softmax sobre as chaves, dim=-1.",
+    "The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
+    "is the sum over the {axis} that is 1. Take the softmax over the keys, dim=-1."
 )
 AXES = {
-    -2: Text(en="queries (dim=-2)", pt="cada coluna, sobre as consultas (dim=-2)"),
-    1: Text(en="heads (dim=1)", pt="cada par, sobre as cabeças (dim=1)"),
-    0: Text(en="batch (dim=0)", pt="cada par, sobre o lote (dim=0)"),
+    -2: Text("queries (dim=-2)"),
+    1: Text("heads (dim=1)"),
+    0: Text("batch (dim=0)"),
 }
 OUTSIDE = Text(
-    en="At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
-    "{most:.4g}: some weights are negative, or do not sum to 1.",
-    pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
-    "{most:.4g}: há pesos negativos, ou eles não somam 1.",
+    "At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
+    "{most:.4g}: some weights are negative, or do not sum to 1."
 )
 FOREIGN = Text(
-    en="At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
-    "{most:.4g}: it changes with the values of another {whose}, whose keys must not be seen.",
-    pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
-    "{most:.4g}: ela muda com os valores de outra {whose}, cujas chaves não podem ser vistas.",
+    "At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
+    "{most:.4g}: it changes with the values of another {whose}, whose keys must not be seen."
 )
 NEIGHBOURS = {
-    0: Text(en="sample", pt="amostra"),
-    1: Text(en="head", pt="cabeça"),
+    0: Text("sample"),
+    1: Text("head"),
 }
 BESIDES = Text(
-    en="At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
+    "At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
     "{most:.4g}, though no weight is negative and they sum to 1: something besides averaging is "
-    "done to the values.",
-    pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
-    "{most:.4g}, embora nenhum peso seja negativo e eles somem 1: algo além da média é feito aos "
-    "valores.",
+    "done to the values."
 )
 OTHER = Text(
-    en="At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e}).",
-    pt="Em {index} a saída é {got:.6g}, mas deveria ser {expected:.6g} (erro permitido "
-    "{allowed:.1e}).",
+    "At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e})."
 )
 LONG = Text(
-    en="For n = {n}, {heads} heads and d_k = {d_k} the output at {index} is {got:.6g}, expected "
-    "{expected:.6g}, though small inputs are answered right.",
-    pt="Para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é {got:.6g}, mas deveria "
-    "ser {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+    "For n = {n}, {heads} heads and d_k = {d_k} the output at {index} is {got:.6g}, expected "
+    "{expected:.6g}, though small inputs are answered right."
 )
 LONG_CAUSAL = Text(
-    en="With is_causal, for n = {n}, {heads} heads and d_k = {d_k}, the output at {index} is "
-    "{got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
-    pt="Com is_causal, para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é "
-    "{got:.6g}, mas deveria ser {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+    "With is_causal, for n = {n}, {heads} heads and d_k = {d_k}, the output at {index} is "
+    "{got:.6g}, expected {expected:.6g}, though small inputs are answered right."
 )
 BORDER = Text(
-    en="The positions before {border} are right, and from there on at {index} the output is "
+    "The positions before {border} are right, and from there on at {index} the output is "
     "{got:.6g}, expected {expected:.6g}: a chunk of {border} ends there, and what it hands on, or "
-    "what the next one makes of it, is wrong.",
-    pt="As posições antes de {border} estão certas; dali em diante, em {index}, a saída é "
-    "{got:.6g}, mas deveria ser {expected:.6g}: ali termina um pedaço de {border}, e o que ele "
-    "passa adiante, ou o que o seguinte faz disso, está errado.",
+    "what the next one makes of it, is wrong."
 )
-AS_IF = Text(
-    en="At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.",
-    pt="Em {index} a saída é {got:.6g}, mas deveria ser {expected:.6g}. Ela se comporta como se "
-    "{way}.",
-)
+AS_IF = Text("At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.")
 
 
 @rule(
-    statement=Text(
-        en="The weights of each query sum to 1.",
-        pt="Os pesos de cada consulta somam 1.",
-    ),
+    statement=Text("The weights of each query sum to 1."),
     formula=r"\sum_j p_{ij} = 1",
     page="foundations/softmax-or-sum",
     follows=("shape", "determinism", "past_kept"),
@@ -172,10 +137,7 @@ def _reads_slots(trial: Trial, case: Case) -> bool:
 
 
 @rule(
-    statement=Text(
-        en="No output leaves the range of the values: it is a weighted average of them.",
-        pt="Nenhuma saída deixa o intervalo dos valores: ela é uma média ponderada deles.",
-    ),
+    statement=Text("No output leaves the range of the values: it is a weighted average of them."),
     formula=r"\min_j v_{jc} \le o_{ic} \le \max_j v_{jc}",
     page="foundations/six-words",
     follows=(*OF_NUMBERS, *("batch_independence", "head_independence")),
@@ -206,10 +168,7 @@ def convexity(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="The output is the one of the formula, computed in float64, up to rounding.",
-        pt="A saída é a da fórmula, calculada em float64, a menos de arredondamento.",
-    ),
+    statement=Text("The output is the one of the formula, computed in float64, up to rounding."),
     formula=r"O = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V",
     page="foundations/matrix-form",
     follows=(*OF_NUMBERS, *("batch_independence", "head_independence", "long_caches", "scale")),
@@ -245,7 +204,9 @@ def _known_way(trial: Trial, case: Case, output: Tensor) -> Text | None:
         inputs = [trial.to_double(x) for x in (case.query, case.key, case.value)]
         extras = trial.subject_extras(*inputs[:2])
         given = {name: trial.to_double(each) for name, each in extras.items()}
-        return recurrence.explain(reference.inputs(*inputs, given), output, reference.delta)
+        return recurrence.explain(
+            reference.inputs(inputs[0], inputs[1], inputs[2], given), output, reference.delta
+        )
     return None
 
 

@@ -10,76 +10,48 @@ from attnref.conformance.trial import NOTHING_SUCH, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
-BESIDES = Text(
-    en="window={window} counts the keys besides its own: a query sees {window} + 1 keys.",
-    pt="window={window} conta as chaves além da própria: uma consulta vê {window} + 1 chaves.",
-)
+BESIDES = Text("window={window} counts the keys besides its own: a query sees {window} + 1 keys.")
 EACH_SIDE = Text(
-    en="window={window} counts the keys on either side of its own: a query sees "
-    "2 · {window} + 1 keys.",
-    pt="window={window} conta as chaves de cada lado da própria: uma consulta vê "
-    "2 · {window} + 1 chaves.",
+    "window={window} counts the keys on either side of its own: a query sees 2 · {window} + 1 keys."
 )
-IGNORED = Text(
-    en="window={window} is accepted but ignored: query {i} sees the keys {keys}.",
-    pt="window={window} é aceito mas ignorado: a consulta {i} vê as chaves {keys}.",
-)
+IGNORED = Text("window={window} is accepted but ignored: query {i} sees the keys {keys}.")
 OTHER = Text(
-    en="With window={window} query {i} sees the keys {keys}, expected {window} keys of which its "
-    "own is the last, or the middle one.",
-    pt="Com window={window}, a consulta {i} vê as chaves {keys}, mas deveria ver {window} chaves, "
-    "das quais a própria é a última, ou a do meio.",
+    "With window={window} query {i} sees the keys {keys}, expected {window} keys of which its "
+    "own is the last, or the middle one."
 )
 CAUSAL = Text(
-    en="With window={window} and is_causal query {i} sees the keys {keys}: it must see those that "
-    "both allow.",
-    pt="Com window={window} e is_causal, a consulta {i} vê as chaves {keys}: ela deve ver as que "
-    "os dois permitem.",
+    "With window={window} and is_causal query {i} sees the keys {keys}: it must see those that "
+    "both allow."
 )
 
 DROPPED = Text(
-    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window is "
-    "dropped there.",
-    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}: ali a janela é "
-    "deixada de lado.",
+    "With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window is "
+    "dropped there."
 )
 DROPPED_PAST = Text(
-    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, all of its past: "
-    "the window is dropped there.",
-    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}, todo o seu "
-    "passado: ali a janela é deixada de lado.",
+    "With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, all of its past: "
+    "the window is dropped there."
 )
 LOCAL = Text(
-    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window "
+    "With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}: the window "
     "counts from the first query of the call, though the causal mask does not. Count from i + m - "
-    "n.",
-    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}: a janela conta "
-    "a partir da primeira consulta da chamada, embora a máscara causal não conte. Conte de i + m - "
-    "n.",
+    "n."
 )
 ODD_TAIL = Text(
-    en="With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, expected those "
-    "that it sees among as many queries as keys.",
-    pt="Com n = {n}, m = {m} e window={window}, a consulta {i} vê as chaves {keys}, mas deveria "
-    "ver as que vê quando há tantas consultas quanto chaves.",
+    "With n = {n}, m = {m} and window={window} query {i} sees the keys {keys}, expected those "
+    "that it sees among as many queries as keys."
 )
 NOT_NONE = Text(
-    en="{name}={window} is taken for a window, in which no key is left; in configurations it means "
-    "that there is none. Treat it as None, or raise an error.",
-    pt="{name}={window} é tomado por uma janela, em que não sobra chave; em configurações, ele "
-    "quer dizer que não há janela. Trate-o como None, ou lance um erro.",
+    "{name}={window} is taken for a window, in which no key is left; in configurations it means "
+    "that there is none. Treat it as None, or raise an error."
 )
 SEES_BEYOND = Text(
-    en="Its window is {window} by default, and one position at a time, or by itself, query {i} "
+    "Its window is {window} by default, and one position at a time, or by itself, query {i} "
     "sees key {first} all the same: the window is dropped, or counted from the first query of the "
-    "call.",
-    pt="Sua janela é {window} por padrão, e mesmo assim, uma posição por vez ou sozinha, a "
-    "consulta {i} vê a chave {first}: a janela é deixada de lado, ou contada da primeira consulta "
-    "da chamada.",
+    "call."
 )
 NOTHING_LEFT = Text(
-    en="{name}={window} leaves no key in sight; elsewhere it means that there is no window.",
-    pt="{name}={window} não deixa chave à vista; em outros lugares, quer dizer que não há janela.",
+    "{name}={window} leaves no key in sight; elsewhere it means that there is no window."
 )
 
 
@@ -98,10 +70,7 @@ def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
 
 
 @rule(
-    statement=Text(
-        en="A window counts the keys that a query sees, its own included.",
-        pt="Uma janela conta as chaves que uma consulta vê, incluída a própria.",
-    ),
+    statement=Text("A window counts the keys that a query sees, its own included."),
     formula=r"i - W < j \le i",
     page="foundations/masks",
     sizes=Sizes(batch=1, heads=2, n=11),
@@ -138,10 +107,7 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="A window holds for a tail of queries, for one query, and where it is none.",
-        pt="Uma janela vale para as últimas consultas, para uma só, e quando não é nenhuma.",
-    ),
+    statement=Text("A window holds for a tail of queries, for one query, and where it is none."),
     formula=r"i + m - n - W < j \le i + m - n",
     page="foundations/masks",
     sizes=Sizes(batch=1, heads=2, n=11),
@@ -206,10 +172,7 @@ def _neutral(trial: Trial, case: Case) -> Finding | None:
 
 
 @rule(
-    statement=Text(
-        en="A window that is given by default hides what lies beyond it.",
-        pt="Uma janela dada por padrão esconde o que está além dela.",
-    ),
+    statement=Text("A window that is given by default hides what lies beyond it."),
     formula=r"j \le i - W \implies p_{ij} = 0",
     page="foundations/masks",
     sizes=Sizes(batch=1, heads=1),
