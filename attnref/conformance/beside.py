@@ -36,6 +36,13 @@ def read_beside(about: Subject, said: Reading, dtype: torch.dtype, device: torch
         Raised, Stopped: what the function, or the other, does when it is asked.
     """
     assert about.beside is not None
+    # What both call the same means the same to both, whatever that is.
+    names = {
+        option: own
+        for option, own in about.overlooked.items()
+        if about.beside.overlooked.get(option) == own
+    }
+    said = replace(said, names={**names, **said.names})
     case = Case.draw(Sizes(), 0)
     case = replace(case, key=torch.nn.functional.normalize(case.key, dim=-1))
     layouts = [name for name, layout in LAYOUTS.items() if layout.tried]

@@ -60,6 +60,7 @@ _NAMES: tuple[tuple[re.Pattern[str], Draw], ...] = tuple(
         (r"gk|g_k|log_f(orget)?|log_w|f_gate", Draw("log_decay", "bknd")),
         (r"g|gs|ld|dA|log_(decays?|alphas?|gates?|g|a)|a_log", Draw("log_decay", "bkn")),
         (r"decays?|alphas?|gammas?|a|lambdas?|forget|forget_gate", Draw("decay", "bkn")),
+        (r"[kv]_(de)?scale|descale_[kv]|(key|value)_scale", Draw("ones", "bk")),
         (r"(alibi_)?slopes|alibi", Draw("slopes", "h")),
         (r"(attn_|attention_|learnable_)?sinks?(_logits)?|s_aux", Draw("lowest", "h")),
         (r"initial_state|h0|state_0", Draw("zeros", "bkde")),

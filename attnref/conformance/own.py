@@ -34,7 +34,7 @@ RECURRENCE = Text("a recurrence, whose weights may be negative and depend on the
 
 # What people call a sink that joins the sum of the exponentials.
 _SINKS = ("sink", "off_by_one", "softmax_one", "softmax1", "softmax_1")
-_WINDOWS = ("window", "sliding")
+_WINDOWS = ("window", "sliding", "evict", "stream", "recent")
 _LONG = 133  # the longest sequence that is compared with the formula in full,
 _LONGER = 1100  # and what is compared in a single row, but for the longest ones
 _MOST_KEYS = 5003
@@ -103,7 +103,9 @@ def own_window(about: Subject, trial: Trial) -> Window | None:
     long = Sizes(batch=1, heads=1, n=_length(about))
     kept = 0
     seen = _seeing_three(trial, long, kept) or _seeing_three(trial, Sizes(), kept)
-    while seen is not None and bool(seen[0].all()) and kept < _KEPT:  # the first keys may stay
+    while (
+        seen is not None and bool(seen[0][kept:].all()) and kept < _KEPT
+    ):  # the first keys may stay
         kept += 1
         seen = _seeing_three(trial, long, kept)
     if seen is None or not _is_band(*(each[kept:] for each in seen[:2])):

@@ -165,8 +165,14 @@ class Reading:
         plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
         reference: Any = self.recurrence
         if about.beside is not None:
-            reference = _beside(Reading(layout=self.beside).apply(about.beside))
-            known = about.beside.supports
+            shared = {
+                option: own
+                for option, own in self.names.items()
+                if own in (about.beside.parameters or ())
+            }
+            reading = Reading(shared, layout=self.beside)
+            reference = _beside(reading.apply(about.beside))
+            known = (*about.beside.supports, *shared)
             supports = [each for each in supports if each in known or each == "is_causal"]
         return replace(
             about,

@@ -81,8 +81,9 @@ def _computing(about: Subject) -> Callable[..., Tensor]:
             for name, each in options.items()
         }
         known = given if isinstance(about.reference, Recurrence) else options
-        output = trial.reference(query)(*doubles, **known)
-        return output.to(query.dtype)
+        output: Tensor = trial.reference(query)(*doubles, **known)
+        answer: Tensor = output.to(query.dtype)
+        return answer
 
     return computing
 

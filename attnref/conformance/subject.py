@@ -14,6 +14,7 @@ from attnref.conformance.draws import Draw, draw_of, parse_draw
 from attnref.conformance.formula import PLAIN, Formula
 from attnref.conformance.layouts import TURNED
 from attnref.conformance.packed import adapt_packed, packing
+from attnref.conformance.paged_form import adapt_paged, paging
 from attnref.conformance.required import filling, required_arguments
 from attnref.conformance.sessions import adapt_session, is_session
 from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
@@ -185,6 +186,9 @@ def subject(
     if names_of_packing:
         function, signature = adapt_packed(function, signature, names_of_packing)
         layout = "packed"
+    names_of_paging = paging(signature)
+    if names_of_paging:
+        function, signature = adapt_paged(function, signature, names_of_paging)
     extras = _drawn(signature, draws or {}, name)
     given = required_arguments(signature, SYNONYMS)
     given = {each: what for each, what in given.items() if each not in extras}

@@ -20,7 +20,7 @@ _IDEAS = (
         "dropout",
         "backward",
     ),
-    *("gates", "absorbed", "branches", "hygiene", "lengths"),
+    *("scales", "gates", "absorbed", "branches", "hygiene", "lengths"),
 )
 for _idea in _IDEAS:
     importlib.import_module(f"{__name__}.{_idea}")

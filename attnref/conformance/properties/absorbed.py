@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.property import OF_NUMBERS, rule
@@ -22,36 +22,37 @@ WIDER = Text(
 
 _QUERY = re.compile(r"(.*[._])?(w?q|to_q|query)(_b|_up)?(_proj)?", re.IGNORECASE)
 _SAME = 1e-3
-_aten = torch.ops.aten
 
 
-class _Scores(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows products of batches to a softmax, with what they are multiplied by on the way."""
+class _Scores(TorchFunctionMode):
+    """Follows products to a softmax, with what they are multiplied by on the way."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.known: dict[int, tuple[Any, int, float]] = {}  # by a tensor: it, width and factor
         self.found: list[tuple[int, float]] = []
 
-    def __torch_dispatch__(
+    def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         output = func(*args, **(kwargs or {}))
-        name = func.overloadpacket
+        name = getattr(func, "__name__", "").strip("_")
         tensors = [x for x in args if isinstance(x, Tensor)]
         told = [self.known[id(x)] for x in tensors if id(x) in self.known]
         width, factor = (told[0][1], told[0][2]) if told else (0, 1.0)
-        if name in (_aten.mul, _aten.div) and len(args) > 1 and isinstance(output, Tensor):
-            number = next((x for x in args if _is_number(x)), None)
-            if number is not None:
-                times = float(number)
-                factor *= times if name is _aten.mul else 1 / times
-                self._note(output, width, factor)
-                return output
-        if name is _aten.bmm:
+        number = next((x for x in args if _is_number(x)), None)
+        if name == "scaled_dot_product_attention":
+            wide = int(tensors[0].shape[-1])
+            scale = (kwargs or {}).get("scale")
+            self.found.append((wide, factor * (wide**-0.5 if scale is None else scale)))
+        elif name in ("matmul", "bmm"):
             both = [self.known.get(id(x), (x, 0, 1.0))[2] for x in tensors]
             self._note(output, int(tensors[0].shape[-1]), both[0] * both[1])
-        elif name in (_aten._softmax, _aten._safe_softmax) and width:
+        elif name in _TIMES and number is not None:
+            times = float(number)
+            times = times if "mul" in name else 1 / times
+            self._note(output, width, factor * times)
+        elif name == "softmax" and width:
             self.found.append((width, factor))
         elif told and isinstance(output, Tensor):
             self._note(output, width, factor)
@@ -59,6 +60,9 @@ class _Scores(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, output: Tensor, width: int, factor: float) -> None:
         self.known[id(output)] = (output, width, factor)  # which keeps it, and its id
+
+
+_TIMES = ("mul", "rmul", "imul", "mul_", "div", "truediv", "itruediv", "div_")
 
 
 def _is_number(x: object) -> bool:

@@ -14,7 +14,7 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
-from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.trial import APART, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -229,6 +229,8 @@ def _is_close(one: Tensor | None, other: Tensor | None) -> bool:
     asked_of=("function",),
 )
 def memory_growth(trial: Trial, case: Case) -> Finding | None:
+    if not trial.subject.apart:
+        return Finding(Verdict.NOT_ASKED, APART)
     peaks: dict[int, int] = {}
     seconds = 0.0
     for n in _LENGTHS:

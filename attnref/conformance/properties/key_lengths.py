@@ -44,17 +44,18 @@ def lengths_of_keys(trial: Trial, case: Case) -> Finding | None:
     values = {"name": name, "lengths": lengths.tolist(), "n": n}
     key = torch.arange(m)
     within = (key < lengths[:, None])[:, None, None]
-    right = trial.truth(*inputs, attn_mask=within)
+    query = torch.arange(n)[:, None]
+    last = (key <= query + (lengths - n)[:, None, None])[:, None] & within
+    always = trial.subject.always_causal
+    right = trial.truth(*inputs, attn_mask=last if always else within, is_causal=False)
     output = trial.call(*inputs, key_lengths=lengths)
     found = miss(output, right.output, right.allowance)
     if found is not None:
         return trial.failure(
             BEYOND, right.output, sample=found.place[0], **values, **found.values()
         )
-    if not trial.offers("is_causal"):
+    if always or not trial.offers("is_causal"):
         return None
-    query = torch.arange(n)[:, None]
-    last = (key <= query + (lengths - n)[:, None, None])[:, None] & within
     try:
         output = trial.call(*inputs, key_lengths=lengths, is_causal=True)
     except Raised:

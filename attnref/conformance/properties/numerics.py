@@ -185,8 +185,8 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
     value = trial.to_double(case.value)
     score = _LOW * _LOW * d_k**-0.5
     query = first_component(case.query, _LOW)
-    for pair in (torch.arange(n) < min(2, n), torch.arange(n) >= n - 2):
-        # Two keys of one large score, the others of its opposite: the mean of the two values.
+    for pair in (torch.arange(n) < min(2, n), torch.arange(n) == n - 1):
+        # Two keys, or the last, of a large score, the others of its opposite: their values alone.
         key = first_component(case.key, torch.where(pair, _LOW, -_LOW))
         seen = trial.shares(case, pair)
         rows = seen.any(-1, keepdim=True)  # the others see what is below alone

@@ -180,6 +180,8 @@ def _neutral(trial: Trial, case: Case) -> Finding | None:
 )
 def window_default(trial: Trial, case: Case) -> Finding | None:
     width, window = trial.subject.default_window(), trial.subject.formula.window
+    if not (trial.subject.always_causal or trial.offers("is_causal")):
+        return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)  # across sequences it may mean nothing
     if width is None or window is not None or width > _LONGEST:
         return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH) if width is None else None
     n = width + 3
