@@ -211,8 +211,6 @@ def own_formula(about: Subject, trial: Trial, case: Case) -> Formula | None:
         weights = trial.weights(case.query, case.key)
         if not weights.isfinite().all():
             return None
-        if says(about.function, *_SINKS) and _has_a_sink(trial, case):
-            return known._replace(sink=True)
         seen = trial.visible_pairs(case)
         n = len(seen)
         if bool(((weights > 0) != seen).any()) or not _is_close(
@@ -279,8 +277,10 @@ def _fit(logs: Tensor, dots: Tensor, apart: Tensor) -> tuple[Tensor, Tensor, flo
     return factors[:, 0], factors[:, 1], left
 
 
-def _has_a_sink(trial: Trial, case: Case) -> bool:
+def has_a_sink(about: Subject, trial: Trial, case: Case) -> bool:
     """Whether the same number, for each head, joins the sum of the exponentials of each row."""
+    if not says(about.function, *_SINKS):
+        return False
     found = []
     for n in (case.query.shape[-2], max(1, case.query.shape[-2] - 2)):
         query, key, value = (x[..., :n, :] for x in (case.query, case.key, case.value))

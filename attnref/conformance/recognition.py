@@ -20,6 +20,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.own import (
+    has_a_sink,
     has_a_window,
     holds_so_many,
     is_odd,
@@ -183,6 +184,8 @@ def _read_own(
     """What explains its weights, or that it is no softmax attention, in the axes that show it."""
     trial = Trial(said.apply(about), dtype, device)
     if said.formula.factor is None and is_softmax(trial, case):
+        if has_a_sink(about, trial, case):
+            return replace(said, formula=said.formula._replace(sink=True))
         factor = own_factor(replace(about, fits=said.fits), trial)
         if factor is not None:
             return replace(said, formula=said.formula._replace(factor=factor))

