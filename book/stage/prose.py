@@ -9,7 +9,10 @@ from book.stage import cards, explorers
 
 # Pages outside of the reference, and why no figure would teach anything there. A map of a room has
 # none either.
-NO_FIGURE = {"begin/how-to-read.md": "the map of the book is the first page of Learn"} | {
+NO_FIGURE = {
+    "begin/how-to-read.md": "the map of the book is the first page of Learn",
+    "practice/check-your-own.md": "what there is to see are programs and their reports",
+} | {
     f"practice/behaviours/{name}.md": "what there is to see are the recorded answers, a table"
     for name in (
         "alignment",

@@ -8,8 +8,8 @@ import sys
 from attnref import cli
 
 
-def typed(line, folder, grep=None):
-    """Print the line and the answer in a folder, or what of it has a word."""
+def typed(line, folder, grep=None, head=None):
+    """Print the line and what it answers in a folder, or a part of that."""
     words, sys.argv = sys.argv, shlex.split(line)
     answer = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(answer):
@@ -20,9 +20,13 @@ def typed(line, folder, grep=None):
         finally:
             sys.argv = words
     lines = [each.rstrip() for each in answer.getvalue().splitlines()]
-    if grep is None:
-        print(f"$ {line}", *lines, "$ echo $?", status, sep="\n")
+    if grep is not None:
+        line, lines = (
+            f"{line} | grep {grep}",
+            [each for each in lines if grep in each],
+        )
+    elif head is not None:
+        line, lines = f"{line} | head -{head}", lines[:head]
     else:
-        found = [each for each in lines if grep in each]
-        print(f"$ {line} | grep {grep}", *found, sep="\n")
-    print()
+        lines += ["$ echo $?", status]
+    print(f"$ {line}", *lines, "", sep="\n")

@@ -1,4 +1,4 @@
-"""What the checker's page says of its functions, beside the checker: two are right, a layer not."""
+"""What the pages on the checker say of their functions, which are right or wrong."""
 
 import runpy
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnref import scaled_dot_product_attention
+from attnref import check, check_steps, scaled_dot_product_attention
 
 FOLDER = Path(__file__).parents[2] / "snippets" / "practice" / "checker"
 
@@ -53,3 +53,43 @@ def test_the_layer_divides_by_the_root_of_its_whole_width(heads, right):
 
     assert_close(layer(x), expected(width**-0.5))
     assert torch.allclose(layer(x), expected(None)) == right
+
+
+CORRECTED = {
+    "window.py:attention": ("window_lengths", {"i - window": "i + m - n - window"}),
+    "sink.py:attention": (
+        "sink_share",
+        {"scores[..., :m].softmax(dim=-1)": "scores.softmax(dim=-1)[..., :m]"},
+    ),
+    "delta.py:gated_delta": ("oracle", {"(key * state)": "(key * decay * state)"}),
+    "paged.py:step": (
+        "row_sums",
+        {
+            f"torch.cat(cache.{each}, -2)": f"torch.cat(cache.{each}, -2)[:, :, : cache.length]"
+            for each in ("keys", "values")
+        },
+    ),
+    "latent.py:LatentAttention": (
+        "absorbed_scale",
+        {"absorbed.shape[-1] ** 0.5": "query.shape[-1] ** 0.5"},
+    ),
+}
+
+
+@pytest.mark.claim("corrected-line-holds")
+@pytest.mark.parametrize("target", CORRECTED)
+def test_what_was_found_in_the_wrong_line_is_gone_from_the_corrected_one(target, tmp_path):
+    name, lines = CORRECTED[target]
+    file, _, function = target.partition(":")
+    text = (FOLDER.parent / "check-your-own" / file).read_text(encoding="utf-8")
+    passed = []
+    for corrections in ({}, lines):
+        for wrong, right in corrections.items():
+            assert text.count(wrong) == 1
+            text = text.replace(wrong, right)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+        own = runpy.run_path(str(tmp_path / file))
+        asked = {"cache": own["Pages"]} if "Pages" in own else {}
+        report = (check_steps if asked else check)(own[function], only=[name], limit=None, **asked)
+        passed.append(report.passed(strict=True))
+    assert passed == [False, True]
