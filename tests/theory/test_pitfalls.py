@@ -175,6 +175,63 @@ def unmended(mask, query):
     return mask
 
 
+def counted_from(last):
+    """A causal window, counted as if the queries were the last of the keys, or the first."""
+
+    def attention(query, key, value, window=None):
+        n, m = query.shape[-2], key.shape[-2]
+        i, j = torch.arange(n)[:, None], torch.arange(m)
+        seen = j <= i + m - n
+        if window:
+            seen = seen & (j > i + last * (m - n) - window)
+        return attend(query, key, value, seen)
+
+    return attention
+
+
+def up_to_lengths(last):
+    """The queries of a sample are the last of its keys, or the first."""
+
+    def attention(query, key, value, key_lengths=None, is_causal=False):
+        n, m = query.shape[-2], key.shape[-2]
+        i, j = torch.arange(n)[:, None], torch.arange(m)
+        key_lengths = torch.full(query.shape[:1], m) if key_lengths is None else key_lengths
+        lengths = key_lengths[:, None, None, None]
+        past = j <= i + last * (lengths - n)
+        return attend(query, key, value, (j < lengths) & (past | (not is_causal)))
+
+    return attention
+
+
+def with_weights(obeyed):
+    def attention(query, key, value, is_causal=False, output_attentions=False):
+        return attend(query, key, value, is_causal=is_causal and (obeyed or not output_attentions))
+
+    return attention
+
+
+def with_sink(cut_late):
+    def attention(query, key, value, sinks=None):
+        m = key.shape[-2]
+        if sinks is None:
+            return attend(query, key, value)
+        scores = query @ key.mT * query.shape[-1] ** -0.5
+        scores = torch.cat([scores, sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1)
+        weights = scores.softmax(-1)[..., :m] if cut_late else scores[..., :m].softmax(-1)
+        return weights @ value
+
+    return attention
+
+
+class OfModes(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, query, key, value):
+        return attend(query, key, value, scale=self.factor if self.training else None)
+
+
 FAIL, OURS = Verdict.WRONG, attnref.scaled_dot_product_attention
 # Address below pitfalls/: the fault, its mended version, and what is said of the fault.
 FAULTS = {
@@ -197,6 +254,8 @@ FAULTS = {
     "masks/#shape": (with_mask(first_sizes_dropped), OURS, {"mask_broadcast": Verdict.NOT_CLAIMED}),
     "masks/#causal-flag": (either, OURS, {"mask_with_causal": FAIL}),
     "masks/#window": (windowed(0), windowed(1), {"window_width": Verdict.CONVENTION}),
+    "masks/#window-lost": (counted_from(0), counted_from(1), {"window_lengths": FAIL}),
+    "masks/#switches": (with_weights(False), with_weights(True), {"switches": FAIL}),
     "numerics/#nan": (with_mask(unmended), OURS, {"fully_masked_gradient": Verdict.UNSAFE}),
     "numerics/#hidden-nan": (
         F.scaled_dot_product_attention,
@@ -209,6 +268,8 @@ FAULTS = {
         {"row_sums": FAIL},
     ),
     "numerics/#scale": (plain(scale=1.0), plain(), {"scale": FAIL}),
+    "numerics/#sink": (with_sink(False), with_sink(True), {"sink_share": FAIL}),
+    "numerics/#modes": (OfModes(1.0), OfModes(None), {"same_in_training": FAIL}),
     "numerics/#dropout": (always_dropping, dropping, {"determinism": FAIL, "dropout_off": FAIL}),
     "shapes/#grouped": (
         sharing(lambda x, group: x.repeat(1, group, 1, 1)),
@@ -228,6 +289,11 @@ FAULTS = {
         F.scaled_dot_product_attention,
         OURS,
         {"alignment": Verdict.CONVENTION},
+    ),
+    "positions-and-cache/#lengths": (
+        up_to_lengths(0),
+        up_to_lengths(1),
+        {"lengths_of_keys": FAIL},
     ),
 }
 
