@@ -22,7 +22,7 @@ def paging(signature: inspect.Signature) -> dict[str, str]:
         >>> paging(inspect.signature(attention))
         {'table': 'block_table', 'lengths': 'cache_seqlens'}
     """
-    found = {}
+    found: dict[str, str] = {}
     for name in list(signature.parameters)[3:]:
         for kind, names in (("table", _TABLE), ("lengths", _LENGTHS)):
             if names.fullmatch(name):

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from attnref.conformance import check
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.request import Request
+from attnref.conformance.settings import Settings
 
 MINE = """
 import numpy as np
@@ -90,7 +91,7 @@ def folder(monkeypatch, tmp_path):
 
 
 def found(target, only, **options):
-    (result,) = Request(target, only=[only], **options).report().results
+    (result,) = Request(target, Settings(only=[only], **options)).report().results
     return result, result.counterexample
 
 
