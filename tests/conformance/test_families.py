@@ -544,6 +544,12 @@ WRONG = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def no_long_sequences(monkeypatch):
+    """A loop over 8192 positions, asked of each smaller case too, would take minutes."""
+    monkeypatch.setattr(gates, "_LONG", 300)
+
+
 def ask(function, *rules, **settings):
     asked = check_steps if "cache" in settings else check
     return asked(function, only=rules or None, limit=None, **settings)
@@ -572,7 +578,7 @@ def test_the_fault_is_named(wrong, settings):
 
 
 def test_a_state_of_half_precision_is_named_where_it_drifts(monkeypatch):
-    """Its logarithms of decays are summed in bfloat16; the sequence is shorter, for the time."""
+    """Its logarithms of decays are summed in bfloat16."""
     monkeypatch.setattr(gates, "_LONG", 1500)
 
     def attention(query, key, value, g):
