@@ -150,7 +150,7 @@ def find_subject(
         )
     said = settings.supports, name, settings.names
     if settings.is_step:
-        return step_subject(function, settings.cache, *said)
+        return replace(step_subject(function, settings.cache, *said), bound=settings.bound)
     about = make_subject(function, *said, settings.arguments, settings.draw)
     if settings.against is None:
         return replace(about, bound=settings.bound)

@@ -25,7 +25,8 @@ KINDS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "rate": lambda u: 0.1 + 0.8 * u,  # of a delta rule
     "decay": lambda u: 0.6 + 0.39 * u,
     "log_decay": lambda u: (0.6 + 0.39 * u).log(),
-    "lowest": lambda u: torch.full_like(u, -1e4),  # whose exponential is 0
+    # Its exponential is 0, and so it is beside scores of -15376, which are asked too.
+    "lowest": lambda u: torch.full_like(u, -6e4),
     "slopes": lambda u: alibi_slopes(len(u), dtype=torch.float64),
     "zeros": torch.zeros_like,
     "ones": torch.ones_like,

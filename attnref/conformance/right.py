@@ -58,11 +58,10 @@ def right_subject(about: Subject) -> Subject:
         return replace(about, function=_computing(about))
     if formula == PLAIN:
         return match_causality(about, RIGHT)
-
-    sinks = Trial(about, torch.float32, torch.device("cpu"))
+    measured = Trial(about, torch.float32, torch.device("cpu"))
 
     def own(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-        setting = formula.setting(query, key)
+        setting = measured.own_setting(query, key)
         turn, bias, seen = (setting.pop(name, None) for name in ("turn", "bias", "seen"))
         if turn is not None:
             query, key = turn(query), turn(key)
@@ -71,7 +70,7 @@ def right_subject(about: Subject) -> Subject:
             mask = _both(mask, bias.to(query.dtype))
         options["attn_mask"] = mask if seen is None else _both(mask, seen.to(query.device))
         if formula.sink:
-            options["sink"] = sinks.sinks(query.shape[1], query.shape[-1]).to(query)
+            options["sink"] = setting["sink"].to(query)
         if options.get("scale") is None:
             options["scale"] = setting.get("scale")
         output: Tensor = RIGHT.function(query, key, value, **options)

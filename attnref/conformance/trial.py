@@ -526,14 +526,18 @@ class Trial:
         query, key, value = (x.to(self.dtype) for x in (query, key, value))
         if self.subject.always_causal:
             setting.setdefault("is_causal", True)
-        for name, own in self.subject.formula.setting(query, key).items():
-            if setting.get(name) is None:
-                setting[name] = own
+        given = {name: each for name, each in setting.items() if each is not None}
+        setting = self.own_setting(query, key) | given
+        return Question(query, key, value, Setting(**setting), self.device)
+
+    def own_setting(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        """What is its own, as the fields of a :class:`Setting`; sinks and biases are measured."""
+        setting = self.subject.formula.setting(query, key)
         if self.subject.formula.sink:
-            setting["sink"] = self.sinks(query.shape[-3], query.shape[-1])
+            setting["sink"] = self._sinks(query.shape[-3], query.shape[-1])
         if self.subject.formula.biased and query.shape[-2] == key.shape[-2]:
             setting["bias"] = self._bias(query.shape[-3], *query.shape[-2:])
-        return Question(query, key, value, Setting(**setting), self.device)
+        return setting
 
     def _bias(self, heads: int, n: int, width: int) -> Tensor:
         """What is added to the scores by position, ``(h, n, n)``: what queries of zeros see."""
@@ -549,7 +553,7 @@ class Trial:
             self._biases[heads, n] = weights.masked_fill(~seen, 1.0).log()
         return self._biases[heads, n]
 
-    def sinks(self, heads: int, width: int) -> Tensor:
+    def _sinks(self, heads: int, width: int) -> Tensor:
         """What joins the sum of each head's exponentials: the weight of one key of score 0 says."""
         if heads not in self._measured:
             zeros = torch.zeros(1, heads, 1, width, dtype=torch.float64)

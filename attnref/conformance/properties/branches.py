@@ -28,7 +28,6 @@ GRADIENTS = Text(
 PLAIN = Text("without options")
 MASK = Text("attn_mask")
 CAUSAL = Text("is_causal")
-BLIND = Text("an attn_mask that forbids a row")
 
 MODE = Text(
     "{how}, in evaluation the output at {index} is {got:.6g}, in training, without dropout, "

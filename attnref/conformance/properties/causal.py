@@ -117,7 +117,7 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
     formula=r"j \le i \implies p_{ij} > 0",
     page="foundations/masks",
     needs=("is_causal",),
-    follows=OF_CAUSALITY,
+    follows=(*OF_NUMBERS, "causality"),
     asked_of=("function",),
 )
 def own_token(trial: Trial, case: Case) -> Finding | None:
