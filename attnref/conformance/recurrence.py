@@ -195,8 +195,11 @@ def measure(call: Call, heads: int, width: int, extras: Mapping[str, Draw]) -> R
     once, faded, left = fading[:, 0], fading[:, -1], twice[:, -1]
     if not bool((once.abs() > _SAME**2).all() and (faded.abs() > 0).all()):
         raise Unclear
-    longer = {"q": read(sizes=(2.0, 1.0)), "k": read(sizes=(1.0, 2.0))}
-    unit = "".join(name for name, found in longer.items() if _is_close(found[:, 0], once))
+    longer = {"q": read(sizes=(2.0, 1.0))[:, 0], "k": read(sizes=(1.0, 2.0))[:, 0]}
+    unit = "".join(name for name, found in longer.items() if _is_close(found, once))
+    # What a single key gives grows with both, where softmax would let other keys have their share.
+    if not all(name in unit or _is_close(found, 2 * once) for name, found in longer.items()):
+        raise Unclear
     delta = not _is_close(left / faded, torch.ones_like(once))
     if gates:
         pair = _positions(heads, width, False, (1.0, 1.0))

@@ -483,7 +483,7 @@ def test_functions_and_instances_are_asked_as_before():
     for function, read in (
         (fused, ""),
         (attention, ""),
-        (Bare(1.0, 8), f"{masked}; one factor for all widths, 0.354, not judged"),
+        (Bare(1.0, 8), f"{masked}; one factor for all widths, 0.354"),
     ):
         report = check(function, only=["oracle"], layout="bhnd", **SETTINGS)
         assert report.read_as() == read
