@@ -1,6 +1,7 @@
 """The check itself: which properties, asked how, of what function."""
 
 import contextlib
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -154,7 +155,9 @@ def find_subject(
     about = make_subject(function, *said, settings.arguments, settings.draw)
     if settings.against is None:
         return replace(about, bound=settings.bound)
-    beside = make_subject(settings.against, draws=settings.draw)
+    taken = inspect.signature(settings.against).parameters
+    draws = {each: how for each, how in settings.draw.items() if each in taken}
+    beside = make_subject(settings.against, draws=draws)
     return replace(about, bound=settings.bound, beside=beside)
 
 

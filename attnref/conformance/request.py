@@ -32,7 +32,7 @@ NO_NAME = Text(
 AT = Text("{place}: {error}")
 KEY = Text("the name of a key")
 VERDICT = Text("a verdict")
-OF_KIND = Text("{place}: expected {kind}, got {value!r}. Write for example {key} = {example}")
+OF_KIND = Text("{place}: expected {kind}, got {value}. Write for example {key} = {example}")
 NO_REASON = Text(
     '{place}: the reason why this is accepted is missing. Write for example reason = "each of '
     'our queries has a key"'
@@ -147,7 +147,7 @@ def _table(
 def _check_kind(value: object, kind: Kind, place: Place, example: object) -> None:
     if not kind.fits(value):
         about = {"kind": kind.said, "key": place[-1], "example": _toml(example)}
-        raise _refusal(OF_KIND, place, value=value, **about)
+        raise _refusal(OF_KIND, place, value=repr(value), **about)
 
 
 def _refusal(text: Text, place: Place, **about: object) -> CheckError:

@@ -292,7 +292,7 @@ WRONG = {
     about("seed = 0.5"): "{AT}.seed: expected a whole number, got 0.5. Write for example s",
     about("seed = -1"): "{AT}: seed: expected a number from 0 to ",
     about('limit = "1"'): "{AT}.limit: expected a number, got '1'. Write for example limit",
-    about("map = { scale = 1 }"): "{AT}.map: expected a table of strings, got \"{'scale'",
+    about("map = { scale = 1 }"): "{AT}.map: expected a table of strings, got {'scale'",
     about("with = 1"): "{AT}.with: expected a table, got 1. Write for example with = { b",
     about("expect = 1"): "{AT}.expect: expected a table, got 1. Write for example expect =",
     about('skip = ["scale"]\nexpect.scale = { verdict = "wrong", reason = "x" }'): (
