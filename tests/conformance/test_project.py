@@ -248,7 +248,7 @@ def test_each_key_is_obeyed(run):
         [tool.attnref.check."mine.py:hidden"]
         supports = []
         approximate = true
-        only = ["fully_masked"]
+        only = ["single_token"]
         [tool.attnref.check."mine.py:right"]
         cache = "mine.py:gone"
         """,
@@ -260,7 +260,7 @@ def test_each_key_is_obeyed(run):
     assert "memory_growth" not in out
     assert "past_kept" in out
     assert "; approximate" in " ".join(out.split())
-    assert "not claimed · fully_masked: Not tested: it is approximate" in out
+    assert "not claimed · single_token: Not tested: it is approximate" in out
 
 
 def about(lines):
