@@ -12,7 +12,7 @@ from attnref.text import Text
 RULE = Text("a recurrence: {parts}")
 PARTS = {
     "delta": Text("the delta rule"),
-    "sum": Text("a sum of k·vᵀ"),
+    "sum": Text("a sum of k·v^T"),
     "decay": Text("with decay"),
     "q": Text("queries of length 1"),
     "k": Text("keys of length 1"),
@@ -127,10 +127,10 @@ def within_chunks(*inputs: Tensor, delta: bool = True) -> Tensor:
 
 WAYS: Mapping[Text, str | Callable[..., Tensor]] = {
     Text(
-        "the error v - Sᵀk were computed before the state decays; let it decay first"
+        "the error v - S^T k were computed before the state decays; let it decay first"
     ): "error first",
     Text("nothing decayed: the gate has no effect"): "no decay",
-    Text("nothing were corrected: k·vᵀ is added as it is, without v - Sᵀk"): "no error",
+    Text("nothing were corrected: k·v^T is added as it is, without v - S^T k"): "no error",
     Text("the rate had no effect: all is corrected in full"): "no rate",
     Text("the state decayed after the new key is written; it must decay before"): "decay last",
     Text("the state were read before the new key is written"): "read first",

@@ -186,7 +186,7 @@ def subject(
     if names_of_packing:
         function, signature = adapt_packed(function, signature, names_of_packing)
         layout = "packed"
-    names_of_paging = paging(signature)
+    names_of_paging = () if names_of_packing else paging(signature)  # optional beside packing
     if names_of_paging:
         function, signature = adapt_paged(function, signature, names_of_paging)
     extras = _drawn(signature, draws or {}, name)

@@ -65,7 +65,8 @@ class Counterexample:
         place, _, name = target.rpartition(":")
         first, text = name.split(".")[0], self.text or ""
         more = "".join(re.findall(r"(?m)^\$import(.*)$", text))
-        path, lines = Path(place), list[str]()
+        lines: list[str] = []
+        path = Path(place)
         if place and path.suffix != ".py":
             lines = [f"from {place} import {first}{more}"]
         elif place and path.stem.isidentifier() and path.stem not in sys.stdlib_module_names:

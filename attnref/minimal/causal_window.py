@@ -25,6 +25,8 @@ def causal_window_attention(query, key, value, window):
             [0., 0., 1.]])
     """
     n, d = query.shape[-2:]
+    if key.shape[-2] != n:
+        raise ValueError(f"key: expected {n} positions, as query has, got {key.shape[-2]}")
     window = max(1, min(window, n))
     blocks = -(-n // window)
     fill = blocks * window - n  # behind the last token

@@ -2,7 +2,7 @@
 
 A sentence is the first argument of ``Text``, ``choose_help``, ``Refusal`` and its kinds, or the
 docstring of a command. In a catalogue a new one waits for its translation, and one that has been
-reworded has the old translation, marked as fuzzy.
+reworded has the old translation, marked as fuzzy; one that is said no more goes.
 """
 
 import ast
@@ -69,7 +69,8 @@ def update(path: Path, template: Catalog) -> bytes:
     """The text of a catalogue, its own heading and the sentences of ``template``."""
     catalogue, text = read(path), io.BytesIO()
     catalogue.update(template)
-    write_po(text, catalogue, width=_WIDTH, omit_header=True, include_lineno=False)
+    style = {"omit_header": True, "include_lineno": False, "ignore_obsolete": True}
+    write_po(text, catalogue, _WIDTH, **style)
     heading, *_ = path.read_bytes().partition(b"\n\n")
     return heading.rstrip() + b"\n\n" + text.getvalue()
 

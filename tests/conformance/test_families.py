@@ -3,7 +3,6 @@
 Together with the mutants of the usual formula, they produce every text that there is.
 """
 
-import importlib
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -602,8 +601,7 @@ def test_every_text_of_the_properties_is_said_of_some_function():
     found += [value for each in cases for value in each.said.values()]
     found += [trial.NOTHING_SUCH, trial.APART, gates.LONG]
     said = {each.english for each in found if isinstance(each, Text)}
-    for name in ideas._IDEAS:
-        module = importlib.import_module(f"{ideas.__name__}.{name}")
-        for place, value in vars(module).items() if name != "steps" else ():
+    for idea in ideas._IDEAS:
+        for place, value in vars(idea).items() if idea is not ideas.steps else ():
             for text in value.values() if isinstance(value, dict) else [value]:
-                assert not isinstance(text, Text) or text.english in said, f"{name}.{place}"
+                assert not isinstance(text, Text) or text.english in said, (idea, place)

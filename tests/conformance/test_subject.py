@@ -112,7 +112,7 @@ def of_parameters(parameters, query, key, value): ...
 def test_options_are_read_from_the_signature():
     assert subject(fused).supports == SDPA  # written in C: it is called with each of them
     assert subject(fused).parameters is None
-    assert subject(attnref.scaled_dot_product_attention).supports == (*SDPA, "softcap")
+    assert subject(attnref.scaled_dot_product_attention).supports == (*SDPA, "softcap", "sink")
     assert subject(takes_any).supports == OPTIONS
     assert subject(takes_any, ["scale"]).supports == ("scale",)
     assert subject(fused, ["scale"]).supports == ("scale",)
@@ -178,7 +178,7 @@ WRONG = [
         takes_any,
         {"supports": ["mask"]},
         "supports: there is no option 'mask'. There are: attn_mask, "
-        "is_causal, scale, enable_gqa, dropout_p, softcap, window.",
+        "is_causal, scale, enable_gqa, dropout_p, softcap, window, ",
     ),
     (subject, strange, {"supports": ["scale"]}, "supports: strange does not take "),
     (

@@ -242,15 +242,18 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     offered = [option for option in ways if trial.offers(option)]
     if not offered:
         return trial.not_claimed("attn_mask", "is_causal")
-    for option in offered if trial.subject.apart else offered[:1]:
-        rows = n - (
-            option != "attn_mask" or not trial.subject.apart
-        )  # that do not see the last key
+    # The blocks of a window start somewhere: of two keys one is not the first of its block.
+    hidden = (1, 2) if trial.subject.formula.window is not None and n > 2 else (1,)
+    lasts = {"attn_mask": (1,), "is_causal": hidden}
+    asked = offered if trial.subject.apart else offered[:1]
+    for option, last in [(each, last) for each in asked for last in lasts[each]]:
+        # Those that do not see that key.
+        rows = n - last * (option != "attn_mask" or not trial.subject.apart)
         clean = trial.call(case.query, case.key, case.value, **ways[option])[..., :rows, :]
         for bad, number in {"NaN": math.nan, "inf": math.inf}.items() if m > 1 else ():
             for name in ("value", "key"):
                 spoilt = {"key": case.key.clone(), "value": case.value.clone()}
-                spoilt[name][..., -1, :] = number
+                spoilt[name][..., -last, :] = number
                 query = case.query if trial.subject.apart else spoilt[name]
                 output = trial.call(query, *spoilt.values(), **ways[option])[..., :rows, :]
                 found = miss(output, clean, 1e-2 * (1 + clean.abs()))

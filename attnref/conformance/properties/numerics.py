@@ -237,7 +237,8 @@ def nan_seen(trial: Trial, case: Case) -> Finding | None:
     value = case.value.clone()
     value[..., 0, 0] = math.nan  # of the first position, which causality shows to all
     shown = trial.call(case.query, case.key, value)[..., :1]
-    hidden = torch.nonzero(~shown.isnan())
+    within = trial.visible_pairs(case)[..., :1]  # of a window of its own
+    hidden = torch.nonzero(~shown.isnan() & within)
     if not len(hidden):
         return None
     place = hidden[0].tolist()
