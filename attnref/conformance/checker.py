@@ -1,7 +1,6 @@
 """The check itself: which properties, asked how, of what function."""
 
 import contextlib
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
 from attnref.conformance.result import Result, strip_controls
 from attnref.conformance.settings import DTYPES, LIMIT, Settings
+from attnref.conformance.signatures import signature_of
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
 from attnref.conformance.step_signature import step_subject
@@ -150,12 +150,15 @@ def find_subject(
             "against: expected a function, got {kind}. Give the function itself.", kind=kind
         )
     said = settings.supports, name, settings.names
+    about: Subject
     if settings.is_step:
-        return replace(step_subject(function, settings.cache, *said), bound=settings.bound)
-    about = make_subject(function, *said, settings.arguments, settings.draw)
+        about = step_subject(function, settings.cache, *said, settings.draw)
+    else:
+        about = make_subject(function, *said, settings.arguments, settings.draw)
     if settings.against is None:
         return replace(about, bound=settings.bound)
-    taken = inspect.signature(settings.against).parameters
+    signature = signature_of(settings.against)  # of one that is written in C there is none
+    taken = signature.parameters if signature is not None else ()
     draws = {each: how for each, how in settings.draw.items() if each in taken}
     beside = make_subject(settings.against, draws=draws)
     return replace(about, bound=settings.bound, beside=beside)

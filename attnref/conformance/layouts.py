@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attnref.conformance.draws import Draw
 from attnref.conformance.packed import call_packed, pack_extra
 
 
@@ -26,11 +27,20 @@ class Layout(NamedTuple):
         """A tensor beside query, key and value, whose axes have these names, as theirs lie."""
         if self.axes.startswith("(b, n") and axes[:3] in ("bkn", "bhn"):
             return extra.transpose(1, 2)
-        if self.axes.startswith("(Σ") and "n" in axes:
+        if self.axes.startswith("(Σ") and axes[:1] == "b":
             return pack_extra(extra, axes)
         if not self.heads and axes[:2] in ("bk", "bh"):
             return extra.flatten(0, 1)
         return extra
+
+    def arrange_all(self, options: Mapping[str, Any], extras: Mapping[str, Draw]) -> dict[str, Any]:
+        """The options of a call, those of ``extras`` as :meth:`arrange` has them."""
+        drawn = {
+            name: self.arrange(options[name], draw.axes)
+            for name, draw in extras.items()
+            if isinstance(options.get(name), Tensor)
+        }
+        return {**options, **drawn}
 
 
 def _map_first(output: Any, change: Callable[[Tensor], Tensor]) -> Any:

@@ -15,6 +15,7 @@ _KINDS = {
 }
 _NAMES = tuple(f"{kind}_{side}" for kind in _KINDS for side in "qk")
 _OTHERS = 3  # positions of a sequence that lies between those that are asked about
+SIDES = ("before", "after")
 
 
 def packing(signature: inspect.Signature) -> dict[str, str]:
@@ -56,12 +57,23 @@ def adapt_packed(
     return attention, signature.replace(parameters=kept)
 
 
-def call_packed(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
-    """Asks it with ``(b, h, n, d)``; between the sequences lie shorter ones, which none may see."""
+def call_packed(
+    function: Callable[..., Any], *tensors: Tensor, changed: str | None = None, **options: Any
+) -> Any:
+    """Asks it with ``(b, h, n, d)``; between the sequences lie shorter ones, which none may see.
+
+    Those ``"before"`` the first or ``"after"`` the last may be ``changed``.
+    """
     query, key, _ = tensors
     (b, _, n, _), m = query.shape, key.shape[-2]
+    packed = [_pack(x) for x in tensors]
+    if changed is not None:
+        place = slice(_OTHERS) if changed == "before" else slice(-_OTHERS, None)
+        for x in (*packed, *(each for each in options.values() if isinstance(each, Tensor))):
+            if x.is_floating_point() and len(x) in map(len, packed):
+                x[place] = -0.5
     output = function(
-        *map(_pack, tensors),
+        *packed,
         **options,
         cu_seqlens_q=_beginnings(b, n, query.device),
         cu_seqlens_k=_beginnings(b, m, query.device),
@@ -84,7 +96,11 @@ def _pack(tensor: Tensor) -> Tensor:
 
 
 def pack_extra(extra: Tensor, axes: str) -> Tensor:
-    """A tensor of numbers per position (b, h, n, …), as the sequences lie; zeros between them."""
+    """Numbers per position (b, h, n, …), or per sequence, as these lie; zeros for the others."""
+    if "n" not in axes:  # one for each sequence, (b, …)
+        whole = extra.new_zeros(2 * len(extra) + 1, *extra.shape[1:])
+        whole[1::2] = extra
+        return whole
     moved = extra.movedim(axes.index("n"), 1)  # (b, n, h, …)
     b, _, *rest = moved.shape
     others = moved.new_zeros(b + 1, _OTHERS, *rest)

@@ -53,6 +53,17 @@ def is_softmax(trial: Trial, case: Case) -> bool:
         return bool(((output - right).abs() <= NEAR).all()) or effective_scale(trial, case).good
 
 
+def rightness(trial: Trial, case: Case) -> int:
+    """2 where the output is what the reference says, 1 where that of the first position is, or 0.
+
+    A wrong recurrence begins right, in the axes that it has.
+    """
+    inputs = (case.query, case.key, case.value)
+    output, right = trial.call(*inputs), trial.truth(*inputs).output
+    near = (output - right).abs() <= NEAR * (1 + right.abs())
+    return 2 if near.all() else int(near[..., 0, :].all())
+
+
 def obeys(trial: Trial, case: Case, option: str) -> bool:
     """Whether the option, by the name that is tried, does what PyTorch's does."""
     if option == "attn_mask":

@@ -18,10 +18,10 @@ Test = Callable[[Trial, Case], Finding | None]
 
 # From whose failure that of another may follow, the first of them first: that of a property which
 # takes the output for an average with the weights of the formula,
-OF_NUMBERS = ("shape", "determinism", "past_kept", "sequences_apart", "row_sums")
+OF_NUMBERS = ("shape", "determinism", "borders", "past_kept", "sequences_apart", "row_sums")
 # of one about masks, and of one about causality.
-OF_MASKS = ("shape", "determinism", "past_kept", "row_sums", "mask_polarity")
-OF_CAUSALITY = ("shape", "determinism", "row_sums", "causality", "own_token")
+OF_MASKS = ("shape", "determinism", "borders", "past_kept", "row_sums", "mask_polarity")
+OF_CAUSALITY = ("shape", "determinism", "borders", "row_sums", "causality", "own_token")
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,8 @@ class Reading:
                 for option, own in self.names.items()
                 if own in (about.beside.parameters or ())
             }
+            if self.causal and "is_causal" in about.beside.overlooked:
+                shared["is_causal"] = about.beside.overlooked["is_causal"]
             reading = Reading(shared, layout=self.beside)
             reference = _beside(reading.apply(about.beside))
             known = (*about.beside.supports, *shared)
@@ -218,9 +220,7 @@ def _call(
     **options: Any,
 ) -> Any:
     query, key, _ = tensors
-    for name, draw in extras.items():
-        if isinstance(options.get(name), Tensor):
-            options[name] = layout.arrange(options[name], draw.axes)
+    options = layout.arrange_all(options, extras)
     if "scale" in needs and options.get("scale") is None:
         options["scale"] = query.shape[-1] ** -0.5
     if "attn_mask" in needs and options.get("attn_mask") is None:

@@ -30,7 +30,7 @@ from attnref.conformance.own import (
     own_recurrence,
     own_window,
 )
-from attnref.conformance.probes import NEAR, VALUES, ignores, is_softmax, obeys, takes
+from attnref.conformance.probes import NEAR, VALUES, ignores, is_softmax, obeys, rightness, takes
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Recurrence, explain, gates_of, recur
@@ -190,15 +190,17 @@ def _read_own(
         if factor is not None:
             return replace(said, formula=said.formula._replace(factor=factor))
         return said
-    heads = LAYOUTS[said.layout or "bhnd"].heads
-    layouts = dict.fromkeys((said.layout, *(("bhnd", "bnhd") if heads else ())))
-    for layout, causal in itertools.product(layouts, dict.fromkeys((said.causal, True))):
-        tried = replace(said, layout=layout, causal=causal)
+    layout = LAYOUTS[said.layout or about.layout or "bhnd"]
+    others = ("bhnd", "bnhd") if layout.heads and layout.tried else ()
+    layouts = dict.fromkeys((said.layout, *others))
+    for name, causal in itertools.product(layouts, dict.fromkeys((said.causal, True))):
+        tried = replace(said, layout=name, causal=causal)
         formula = own_formula(about, Trial(tried.apply(about), dtype, device), case)
         if formula is not None:
             return replace(tried, formula=formula)
-    for layout in layouts:
-        tried = replace(said, layout=layout)
+    found: dict[int, Reading] = {}
+    for name in layouts:
+        tried = replace(said, layout=name)
         trial = Trial(tried.apply(about), dtype, device)
         other = other_attention(about, trial, case)
         gates = gates_of(trial.subject.extras)
@@ -207,11 +209,19 @@ def _read_own(
         recurrence = own_recurrence(trial)
         if recurrence is None and gates and is_odd(trial, case):
             recurrence = Recurrence(gates=gates)
-        if recurrence is not None and (recurrence.gates or _repeats(trial, recurrence)):
-            return replace(tried, recurrence=recurrence, causal=True)
-        if other is not None:
-            return replace(tried, other=other, causal=True)
-    return said
+        tried = replace(tried, recurrence=recurrence, causal=True)
+        if recurrence is not None and recurrence.gates:
+            trial = Trial(tried.apply(about), dtype, device)
+            with contextlib.suppress(Raised, Stopped):
+                found.setdefault(rightness(trial, trial.draw(_SIZES, 0)), tried)
+            found.setdefault(0, tried)
+            if 2 in found:
+                break
+        elif recurrence is not None and _repeats(trial, recurrence):
+            return tried
+        elif other is not None:
+            return replace(tried, recurrence=None, other=other)
+    return found[max(found)] if found else said
 
 
 def _repeats(trial: Trial, recurrence: Recurrence) -> bool:

@@ -84,6 +84,7 @@ def _computing(about: Subject) -> Callable[..., Tensor]:
 
     def computing(query: Tensor, *tensors: Tensor, **options: Any) -> Tensor:
         trial = Trial(about, torch.float64, query.device)
+        options.pop("changed", None)  # of packed sequences, which others' are not
         doubles = [x.double() for x in (query, *tensors)]
         given = {
             name: each.double() if isinstance(each, Tensor) and each.is_floating_point() else each

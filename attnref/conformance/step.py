@@ -251,8 +251,15 @@ class Step:
             return option.narrow(self.along[name], start, stop - start)
         return option if option.ndim == 1 else _mask_rows(option, n, start, stop)
 
+    def _pick(self, name: str, option: Any, places: Tensor) -> Any:
+        """What it says of one position, each sample's own."""
+        if name not in self.along:
+            return option
+        rows = zip(option.split(1), places, strict=True)
+        return torch.cat([x.narrow(self.along[name], int(place), 1) for x, place in rows])
+
     def decode_apart(
-        self, query: Tensor, key: Tensor, value: Tensor, /, lags: Sequence[int]
+        self, query: Tensor, key: Tensor, value: Tensor, /, lags: Sequence[int], **options: Any
     ) -> Any:
         """The outputs of all positions where each sample is some steps behind.
 
@@ -263,18 +270,19 @@ class Step:
         for time in range(n + max(lags)):
             place = (time - torch.tensor(lags)).clamp(0, n - 1)
             now = [x[samples, :, place][:, :, None] for x in (query, key, value)]
-            found, cache = self.advance(now, cache, 0, 1, {}, places=place)
+            given = {name: self._pick(name, each, place) for name, each in options.items()}
+            found, cache = self.advance(now, cache, 0, 1, given, places=place)
             begun = (time - torch.tensor(lags) >= 0) & (time - torch.tensor(lags) < n)
             rows = samples[begun]
             output[rows, :, place[rows]] = found[rows, :, 0].to(output.dtype)
         return output
 
-    def works_in_place(self, tensors: Sequence[Tensor]) -> bool:
+    def works_in_place(self, tensors: Sequence[Tensor], options: Mapping[str, Any]) -> bool:
         """Whether the second step hands on the very object that it was given."""
         before = after = self.start(tensors, tensors[0].shape[-2])
         for position in range(2):
             before = after
-            _, after = self.advance(tensors, before, position, position + 1, {})
+            _, after = self.advance(tensors, before, position, position + 1, options)
         if len(self.parameters) == 2:
             return all(one is other for one, other in zip(before, after, strict=True))
         return after is before and not isinstance(after, tuple)
@@ -355,13 +363,15 @@ def right_step(other: Subject) -> StepSubject:
         value: Tensor,
         cache: Any,
         attn_mask: Tensor | None = None,
+        window: int | None = None,
         **options: Any,
     ) -> tuple[Any, Any]:
         held = cache or (key[..., :0, :], value[..., :0, :])
         kept = tuple(torch.cat(pair, -2) for pair in zip(held, (key, value), strict=True))
         n, m = query.shape[-2], kept[0].shape[-2]
-        if n > 1:
+        if n > 1 or window is not None:
             seen = torch.ones(n, m, dtype=torch.bool, device=query.device).tril(m - n)
+            seen = seen.triu(m - n - (window or m) + 1)
             if attn_mask is None:
                 attn_mask = seen
             elif attn_mask.dtype == torch.bool:

@@ -1,11 +1,16 @@
 """How a step is read: what it calls its cache, whether it changes it in place, how its axes lie."""
 
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.draws import Draw
+from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.probes import NEAR, is_softmax
 from attnref.conformance.reading import NAME, Reading
 from attnref.conformance.recognition import read
@@ -54,7 +59,7 @@ class StepReading(Reading):
         layout = self.layout or "bhnd"
         step = replace(
             about.step,
-            call=LAYOUTS[layout].call,
+            call=functools.partial(_call, layout=LAYOUTS[layout], extras=about.extras),
             shares=self.shares,
             counting=self.counting,
             along={
@@ -88,7 +93,8 @@ def read_step(
     with torch.no_grad():
         tensors = [trial.cast(x) for x in (case.query, case.key, case.value)]
         assert isinstance(trial.subject, StepSubject)
-        found = replace(found, in_place=trial.subject.step.works_in_place(tensors))
+        given = trial.given_extras(case.query, case.key)
+        found = replace(found, in_place=trial.subject.step.works_in_place(tensors, given))
     if "enable_gqa" in about.supports:
         return found
     return replace(found, shares=_shares(about, found, dtype, device))
@@ -113,15 +119,27 @@ def _read_counting(
             assert isinstance(found, StepReading)
             trial = Trial(found.apply(about), dtype, device)
             case = Case.draw(trial.fit(Sizes()), 0)
-            if len(ways) == 1 or (is_softmax(trial, case) and _takes_pieces(trial, case)):
+            referred = trial.subject.reference is not None
+            answers = trial.is_right(case) if referred else is_softmax(trial, case)
+            if len(ways) == 1 or (answers and _takes_pieces(trial, case)):
                 return found
-            (right if is_softmax(trial, case) else other).append(found)
+            (right if answers else other).append(found)
         except (Raised, Stopped) as error:
             usual = usual or error
     if not right and not other:
         assert usual is not None
         raise usual
     return [*right, *other][0]
+
+
+def _call(
+    function: Callable[..., Any],
+    *tensors: Tensor,
+    layout: Layout,
+    extras: Mapping[str, Draw],
+    **options: Any,
+) -> Any:
+    return layout.call(function, *tensors, **layout.arrange_all(options, extras))
 
 
 def _takes_pieces(trial: Trial, case: Case) -> bool:

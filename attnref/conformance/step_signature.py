@@ -28,8 +28,8 @@ POSITIONS = (
     *("current_pos", "cache_seqlens", "cache_len", "cache_length", "past_length", "past_len"),
     *("seqlen_offset", "seq_len", "offset", "start", "index", "t"),
 )
-# Causality is what a step does by itself; a window forgets on purpose.
-_NOT_OFFERED = ("is_causal", "window", "key_lengths")
+# Causality is what a step does by itself.
+_NOT_OFFERED = ("is_causal", "key_lengths")
 
 
 def step_subject(
@@ -38,6 +38,7 @@ def step_subject(
     supports: Sequence[str] | None = None,
     name: str | None = None,
     names: Mapping[str, str] | None = None,
+    draws: Mapping[str, str] | None = None,
 ) -> StepSubject:
     """The step with what its signature says; ``cache`` makes the first cache.
 
@@ -68,7 +69,7 @@ def step_subject(
     attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[signature.parameters[each] for each in left if each != flag]
     )
-    about = subject(attention, supports, name, names)
+    about = subject(attention, supports, name, names, draws=draws)
     held = {each.name: getattr(about, each.name) for each in fields(about)}
     for kind in ("supports", "swallowed"):
         held[kind] = tuple(option for option in held[kind] if option not in _NOT_OFFERED)

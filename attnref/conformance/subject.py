@@ -218,6 +218,12 @@ def subject(
             first=missing[0],
             parameters=", ".join(named),
         )
+    if layout == "packed":  # numbers by position are each sequence's own
+        own = {each: "n" in draw.axes and "b" not in draw.axes for each, draw in extras.items()}
+        extras = {
+            each: draw._replace(axes=f"b{draw.axes}") if own[each] else draw
+            for each, draw in extras.items()
+        }
     return Subject(
         function,
         name,
@@ -236,7 +242,7 @@ def subject(
         defaults={
             each: parameter.default
             for each, parameter in signature.parameters.items()
-            if parameter.default is not parameter.empty and each not in given
+            if parameter.default is not parameter.empty and each not in {*given, *(draws or {})}
         },
         extras=extras,
     )

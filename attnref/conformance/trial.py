@@ -141,7 +141,7 @@ class Trial:
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, dtype, copy=True)
 
-    def _cast_options(self, options: dict[str, object]) -> dict[str, object]:
+    def cast_options(self, options: dict[str, object]) -> dict[str, object]:
         return {
             name: self.cast(option) if isinstance(option, Tensor) else option
             for name, option in options.items()
@@ -158,10 +158,9 @@ class Trial:
             Raised: what the function raised.
         """
         given = {self.subject.names.get(name, name) for name in options}
-        for name, extra in self.subject_extras(query, key).items():
-            if name in given:
-                continue
-            options.setdefault(name, self.cast(extra) if isinstance(extra, Tensor) else extra)
+        for name, extra in self.given_extras(query, key).items():
+            if name not in given:
+                options.setdefault(name, extra)
         arguments = {"query": query, "key": key, "value": value, **options}
         self.last = Call(arguments, None, program.note_calls())
         try:
@@ -175,6 +174,10 @@ class Trial:
             name: draw.literal if draw.kind == "literal" else draw.tensor(query, key)
             for name, draw in self.subject.extras.items()
         }
+
+    def given_extras(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        """The same as the function gets them."""
+        return self.cast_options(self.subject_extras(query, key))
 
     def _locate_error(self, error: BaseException) -> Raised:
         """With ``file.py:12`` of the innermost line that is neither ours nor PyTorch's."""
@@ -247,7 +250,7 @@ class Trial:
         self, case: Case, options: dict[str, Any]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What gradients are asked for, by name, and the options, with those of them in place."""
-        given: dict[str, Any] = self._cast_options(options)
+        given: dict[str, Any] = self.cast_options(options)
         tensors = {"query": case.query, "key": case.key, "value": case.value}
         leaves = {name: self.cast(x).detach().requires_grad_() for name, x in tensors.items()}
         for name, option in options.items():
@@ -304,7 +307,7 @@ class Trial:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
         given = (self.cast(tensor) for tensor in (query, key, value))
         with torch.no_grad():
-            found = self.output(*given, **self._cast_options(options))
+            found = self.output(*given, **self.cast_options(options))
         return found.double().cpu()
 
     def weights(self, query: Tensor, key: Tensor, /, **options: Any) -> Tensor:
@@ -440,6 +443,8 @@ class Trial:
     ) -> dict[str, Any]:
         """The options, and the tensors that are drawn, as the reference takes them."""
         given = {name: each for name, each in setting.items() if each is not None}
+        if self.subject.always_causal:
+            given.setdefault("is_causal", True)
         if isinstance(self.subject.reference, Recurrence):
             extras = self.subject_extras(query, key)
             given = {

@@ -60,8 +60,9 @@ class Implementation:
     """A function or a layer of a project, and how it is written with each option.
 
     A program is filled in from these texts: ``{query}``, ``{key}`` and ``{value}`` are the tensors
-    as it ``takes`` them, ``{mask}``, ``{causal}``, ``{gqa}`` and ``{scale}`` its options, ``{n}``,
-    ``{m}``, ``{d}`` and ``{heads}`` the sizes. ``{it}`` in a mask is the mask over the keys.
+    as it ``takes`` them, ``{mask}``, ``{causal}``, ``{gqa}``, ``{window}``, ``{sink}`` and
+    ``{scale}`` its options, ``{n}``, ``{m}``, ``{d}``, ``{heads}`` and ``{width}``, of a window,
+    the sizes. ``{it}`` in a mask is the mask over the keys. One may be asked ``only`` some.
     """
 
     name: str
@@ -73,15 +74,20 @@ class Implementation:
     mask: str | None = None
     causal: str | None = None
     gqa: str | None = None
+    window: str | None = None
+    sink: str | None = None
     scale: str = ""
     without: dict[str, str] | None = None
     can: tuple[str, ...] = LIBRARY
     skip: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     issues: dict[str, str] | None = None
 
     def offers(self, question: Question) -> bool:
         """Whether it takes what the question passes, and can do what the question needs."""
         if question.name in self.skip or not set(question.needs) <= set(self.can):
+            return False
+        if self.only and question.name not in self.only:
             return False
         return all(getattr(self, option) is not None for option in question.uses)
 
@@ -166,9 +172,10 @@ def _options(who: Implementation, question: Question) -> dict[str, str]:
     given = "mask" if question.mask == "as it is" else _SAID[who.mask_means]
     mask = (who.mask or "").replace("{it}", given)
     without = who.without or {}
+    written = {"causal": who.causal, "gqa": who.gqa, "window": who.window, "sink": who.sink}
     options = {
         option: (text or "") if option in question.uses else without.get(option, "")
-        for option, text in {"mask": mask, "causal": who.causal, "gqa": who.gqa}.items()
+        for option, text in {"mask": mask, **written}.items()
     }
     return {**options, "scale": "" if "scale" in question.omits else who.scale}
 

@@ -24,6 +24,7 @@ NO_FIGURE = {
         "mask-with-causality",
         "nan",
         "scale",
+        "windows-and-sinks",
     )
 }
 LONGEST = 500  # words

@@ -16,9 +16,11 @@ from attnref.conformance import properties as ideas
 from attnref.conformance.formula import SERIES, Rotary
 from attnref.conformance.properties import (
     absorbed,
+    borders,
     branches,
     distances,
     gates,
+    hygiene,
     key_lengths,
     masks,
     scales,
@@ -83,11 +85,15 @@ def windowed(seen=lambda behind, window: behind < (window or math.inf), scale=No
     return attention
 
 
-def optional(query, key, value, sliding_window=None):
+def optional(*nothing):
     """Without a window all see all."""
-    if sliding_window is None:
-        return attend(query, key, value)
-    return windowed(torch.lt)(query, key, value, sliding_window)
+
+    def attention(query, key, value, sliding_window=None):
+        if sliding_window in (None, *nothing):
+            return attend(query, key, value)
+        return windowed(torch.lt)(query, key, value, sliding_window)
+
+    return attention
 
 
 def with_sinks(change=lambda sinks, query, attn_mask, is_causal: sinks):
@@ -171,6 +177,10 @@ def gated(how="", end=lambda g, beta: (g, beta)):
 
 def by_chunks(query, key, value, g, beta):
     return gated_delta_attention(query, key, value, log_decay=g, beta=beta)
+
+
+def of_any_length(query, key, value, g, beta, use_qk_l2norm=False):
+    return by_chunks(query, key, value, g, beta)
 
 
 def own_length(query, key, value, g, beta):
@@ -292,6 +302,22 @@ class Latent(nn.Module):
         return self.out(output.transpose(1, 2).flatten(2))
 
 
+def packed(starts=0, stops=0):
+    """Each sequence has its own keys, or some more, or fewer."""
+
+    def attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal=False):
+        outputs, ends = [], (x.unfold(0, 2, 1).tolist() for x in (cu_seqlens_q, cu_seqlens_k))
+        for own, (start, stop) in zip(*ends, strict=True):
+            query = q[slice(*own)].transpose(0, 1)
+            key, value = (x[max(0, start + starts) : stop + stops].transpose(0, 1) for x in (k, v))
+            shift = key.shape[-2] - query.shape[-2]
+            seen = (behind(query, key) + shift >= 0) | (not causal)
+            outputs.append(attend(query, key, value, seen).transpose(0, 1))
+        return torch.cat(outputs)
+
+    return attention
+
+
 def rooms(number):
     def factory(batch, heads, max_len, head_dim, dtype):
         return [torch.full((batch, heads, max_len, head_dim), number, dtype=dtype) for _ in "kv"]
@@ -325,6 +351,36 @@ def told_once(query, key, value, kv_cache, position):
     return told()(query, key, value, kv_cache, torch.full((len(query),), position))
 
 
+def stepwise(end=lambda state: state):
+    """The gated delta rule, (b, n, h, d), which hands on its state."""
+
+    def step(query, key, value, g, beta, state=None):
+        b, _, h, d = query.shape
+        (state,) = state or (query.new_zeros(b, h, d, value.shape[-1]),)
+        outputs = []
+        steps = zip(*(x.unbind(1) for x in (query, key, value, g, beta)), strict=True)
+        for q, k, v, decay, rate in steps:
+            state = decay.exp()[..., None, None] * state
+            error = v - (k[..., None, :] @ state).squeeze(-2)
+            state = state + (rate[..., None] * k)[..., None] * error[..., None, :]
+            outputs.append((q[..., None, :] @ state).squeeze(-2) * d**-0.5)
+        return torch.stack(outputs, 1), (end(state),)
+
+    return step
+
+
+def windowing(seen=lambda far, window, n: far < window):
+    def step(query, key, value, cache, window=None):
+        if cache is not None:
+            key, value = torch.cat([cache[0], key], -2), torch.cat([cache[1], value], -2)
+        n = query.shape[-2]
+        far = behind(query, key) + key.shape[-2] - n
+        near = (far >= 0) & seen(far, window, n) if window else far >= 0
+        return attend(query, key, value, near), (key, value)
+
+    return step
+
+
 CLAIMED = Verdict.NOT_CLAIMED
 SOME = Verdict.CONVENTION
 FAMILIES = {
@@ -337,7 +393,8 @@ FAMILIES = {
                 *("window_default", windows.SEES_BEYOND, {"window": 4}),
             ),
             Wrong(windowed(scale=1.0), "scale", scaling.BEHAVES, {"name": scaling.UNSCALED}),
-            Wrong(optional, "window_lengths", windows.NOT_NONE, {"name": "sliding_window"}),
+            Wrong(optional(), "window_lengths", windows.NOT_NONE, {"name": "sliding_window"}),
+            Wrong(optional(0), "window_lengths", windows.NOTHING_LEFT, {"window": -1}, SOME),
         ],
     ),
     "sinks": Family(
@@ -428,6 +485,9 @@ FAMILIES = {
                 }.items()
             ),
             Wrong(own_length, "gates", gates.OTHER, {"how": gates.ZEROS}),
+            Wrong(
+                *(of_any_length, "silent_arguments", hygiene.SILENT, {"option": "use_qk_l2norm"}),
+            ),
         ],
     ),
     "constants": Family(
@@ -517,6 +577,41 @@ FAMILIES = {
         "judged as a whole",
         [Wrong(Latent(d=16), "absorbed_scale", absorbed.WIDER, {"wide": 16, "narrow": 8})],
     ),
+    "packed": Family(
+        packed(),
+        "axes (Σ n, h, d)",
+        [
+            *(
+                Wrong(packed(starts, stops), "borders", borders.NEIGHBOUR, {"side": side})
+                for starts, stops, side in (
+                    (-1, 0, borders.SIDE["before"]),
+                    (0, 1, borders.SIDE["after"]),
+                )
+            ),
+            Wrong(packed(1), "borders", borders.LOST, {"j": 0}),
+        ],
+    ),
+    "steps beside another": Family(
+        stepwise(),
+        "a decoding step with a cache; state is cache; axes (b, n, h, d)",
+        [
+            Wrong(stepwise(lambda state: 0.9 * state), "pieces", steps.CUT),
+            Wrong(stepwise(lambda state: 0.9 * state), "oracle", weights.BORDER, {"border": 1}),
+        ],
+        {"cache": None, "against": gated()},
+    ),
+    "windows in steps": Family(
+        windowing(),
+        "a decoding step with a cache",
+        [
+            Wrong(
+                windowing(lambda far, window, n: far < window + n - 1),
+                *("pieces", steps.CUT_AS, {"how": steps.WINDOWED}),
+            ),
+            Wrong(windowing(lambda far, window, n: far >= 0), "window_width", windows.IGNORED),
+        ],
+        {"cache": None},
+    ),
     "steps": Family(
         told(),
         "position is the number of positions before, (b,)",
@@ -535,7 +630,15 @@ FAMILIES = {
     ),
 }
 # Where it is said that there is nothing of its kind.
-NOTHING = ["gates", "absorbed_scale", "switches", "same_in_training", "slopes", "descaling"]
+NOTHING = [
+    "gates",
+    "absorbed_scale",
+    "switches",
+    "same_in_training",
+    "slopes",
+    "descaling",
+    "borders",
+]
 WRONG = [
     pytest.param(wrong, family.settings | wrong.settings, id=f"{name}-{wrong.rule}-{number}")
     for name, family in FAMILIES.items()

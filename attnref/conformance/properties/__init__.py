@@ -3,6 +3,7 @@
 from attnref.conformance.properties import (
     absorbed,
     backward,
+    borders,
     branches,
     causal,
     distances,
@@ -32,6 +33,7 @@ from attnref.conformance.property import REGISTRY, Property
 # In the order in which they are asked and told: what spoils others comes before them.
 _IDEAS = (
     shapes,
+    borders,
     steps,
     weights,
     scaling,

@@ -50,11 +50,17 @@ _COMPUTES = (
 )
 
 
+# These say what is computed.
+_OTHERWISE = ("norm", "rope", "rotary", "bias", "alibi", "sink", "window", "scale", "cap", "gate")
+
+
 def _switches(trial: Trial) -> dict[str, bool]:
     return {
         name: default
         for name, default in trial.subject.defaults.items()
-        if isinstance(default, bool) and name.startswith((*_RETURNS, *_COMPUTES))
+        if isinstance(default, bool)
+        and name.startswith((*_RETURNS, *_COMPUTES))
+        and not any(word in name for word in _OTHERWISE)
     }
 
 

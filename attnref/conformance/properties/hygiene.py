@@ -162,7 +162,10 @@ def _check_buffers(trial: Trial, case: Case) -> Finding | None:
     statement=Text("No option is accepted and then ignored, alone or beside another."),
     formula=r"f(Q, K, V, a) \ne f(Q, K, V), \quad f(Q, K, V, a, b) \ne f(Q, K, V, b)",
     page="foundations/mask-traps",
-    follows=(*OF_MASKS, *OF_CAUSALITY, *("mask_with_causal",)),
+    follows=(
+        *(*OF_MASKS, *OF_CAUSALITY, "mask_with_causal", "sink_share", "lengths_of_keys"),
+        *("softcap_order", "window_width", "window_lengths"),
+    ),
     holds_of="any",
 )
 def silent_arguments(trial: Trial, case: Case) -> Finding | None:
@@ -188,6 +191,15 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
             if not _is_close(alone[name], plain):
                 break
         else:
+            return trial.failure(SILENT, option=name)
+    for name, draw in trial.subject.extras.items():
+        if draw.axes == "bkde":  # a first state, which is zeros else
+            state = draw._replace(kind="normal").tensor(case.query, case.key)
+            if _is_close(_answer(trial, case, **{name: state}), plain):
+                return trial.failure(SILENT, option=name)
+    flags = {name: each for name, each in trial.subject.defaults.items() if isinstance(each, bool)}
+    for name in (each for each in flags if "norm" in each):  # of queries that are longer than 1
+        if _is_close(_answer(trial, case, **{name: not flags[name]}), plain):
             return trial.failure(SILENT, option=name)
     for name, value in options.items():
         for other, its in options.items():

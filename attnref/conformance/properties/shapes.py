@@ -64,16 +64,13 @@ def shape(trial: Trial, case: Case) -> Finding | None:
 def dtype(trial: Trial, case: Case) -> Finding | None:
     asked = [trial.dtype, torch.float32, torch.float64, torch.bfloat16]
     for each in dict.fromkeys(asked):
-        inputs = (
-            tensor.to(device=trial.device, dtype=each)
-            for tensor in (case.query, case.key, case.value)
-        )
+        one = Trial(trial.subject, each, trial.device)  # what it takes beside them has it, too
         try:
-            found = trial.output(*inputs)
+            found = one.output(*map(one.cast, (case.query, case.key, case.value)))
         except Raised:
             continue  # other dtypes than the one that is asked need not be supported
         if found.dtype != each:
-            return trial.failure(WRONG_DTYPE, given=_dtype_name(each), got=_dtype_name(found.dtype))
+            return one.failure(WRONG_DTYPE, given=_dtype_name(each), got=_dtype_name(found.dtype))
     return None
 
 

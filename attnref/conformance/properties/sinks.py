@@ -51,8 +51,10 @@ def sink_share(trial: Trial, case: Case) -> Finding | None:
     sink = torch.linspace(-1.0, 1.0, heads, dtype=torch.float64) + 0.25
     name = trial.subject.names.get("sink", "sink")
     ways: list[tuple[Text, dict[str, Any]]] = [(ALONE, {})]
-    mask = trial.restrict_mask(torch.arange(n).expand(n, n) != n // 2)
-    ways += [(MASKED, {"attn_mask": mask})] * trial.offers("attn_mask")
+    # The second hides all keys of a first block of four.
+    for seen in (torch.arange(n) != n // 2, torch.arange(n) > n // 2):
+        mask = trial.restrict_mask(seen.expand(n, n))
+        ways += [(MASKED, {"attn_mask": mask})] * trial.offers("attn_mask")
     ways += [(CAUSAL, {"is_causal": True})] * trial.offers("is_causal")
     for how, options in ways:
         if not trial.is_right(case, **options):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,6 +35,9 @@ UNMASKED = Text(
 ONE_FEWER = Text("Inside a piece the positions are off by one: query i does not see its own key.")
 ONE_MORE = Text(
     "Inside a piece the positions are off by one: query i sees key i + 1, in its future."
+)
+WINDOWED = Text(
+    "That is with a window of 3: it must count from each query's own position, in a piece, too."
 )
 PIECE_ALONE = Text("The keys of a piece are all that its queries see: the cache is not read.")
 UNCUT = Text(
@@ -105,26 +109,38 @@ _PAGE = "foundations/kv-cache"
     asked_of=("step",),
 )
 def pieces(trial: Trial, case: Case) -> Finding | None:
-    found = _check_cuts(trial, case, _cuts(case.query.shape[-2]))
+    cuts = _cuts(case.query.shape[-2])
+    return (
+        _check_cuts(trial, case, cuts)
+        or _check_beyond(trial, case)
+        or (_check_cuts(trial, case, cuts, window=_NARROW) if trial.offers("window") else None)
+    )
+
+
+def _check_beyond(trial: Trial, case: Case) -> Finding | None:
+    """Pieces that cross the border of its own window."""
     window = trial.subject.formula.window
-    if found is not None or window is None or window.back > _LONG:
-        return found
+    if window is None or window.back > _LONG:
+        return None
     n = window.back + window.first + 5  # where each piece has lost keys of before
     long = trial.draw(replace(trial.fit(Sizes(batch=1, heads=1)), n=n), case.seed)
     return _check_cuts(trial, long, [(n,), (n - 4, 4), (n - 3, *(1,) * 3), (3, n - 3)])
 
 
 _LONG = 256  # the widest window whose border is crossed by pieces
+_NARROW = 3  # where it can be said
 
 
-def _check_cuts(trial: Trial, case: Case, cuts: Sequence[tuple[int, ...]]) -> Finding | None:
+def _check_cuts(
+    trial: Trial, case: Case, cuts: Sequence[tuple[int, ...]], **options: Any
+) -> Finding | None:
     inputs = (case.query, case.key, case.value)
-    expected = trial.call(*inputs)
+    expected = trial.call(*inputs, **options)
     allowed = 2 * trial.tolerance(*inputs)
     refused: Finding | None = None
     for cut in cuts:
         try:
-            output = trial.call(*inputs, pieces=cut)
+            output = trial.call(*inputs, pieces=cut, **options)
         except Raised as raised:
             error = _describe_error(raised.error)
             refused = refused or Finding(
@@ -135,7 +151,7 @@ def _check_cuts(trial: Trial, case: Case, cuts: Sequence[tuple[int, ...]]) -> Fi
         if found is not None:
             values = {**found.values(), "pieces": _sum(cut)}
             failure = trial.failure(CUT, expected, **values)
-            how = _explain_mask(case, cut, output)
+            how = WINDOWED if options else _explain_mask(case, cut, output)
             return failure if how is None else failure.reword(CUT_AS, **values, how=how)
     return refused
 
@@ -397,13 +413,16 @@ def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
 def samples_apart(trial: Trial, case: Case) -> Finding | None:
     assert isinstance(trial.subject, StepSubject)
     step = trial.subject.step
-    if step.counting is None or COUNTING[step.counting].apart(torch.zeros(1, 1)) is None:
+    told = step.counting and COUNTING[step.counting].apart(torch.zeros(1, 1))
+    shared = [each for each in step.along if trial.subject.extras[each].axes[0] != "b"]
+    if told is None or shared:
         return Finding(Verdict.NOT_CLAIMED, TOGETHER)
     query, key, value = (trial.cast(x) for x in (case.query, case.key, case.value))
     expected = trial.call(case.query, case.key, case.value)
     lags = [2 * (sample % 2) for sample in range(case.query.shape[0])]
     with torch.no_grad():
-        output = step.decode_apart(query, key, value, lags=lags).double().cpu()
+        extras = trial.given_extras(query, key)
+        output = step.decode_apart(query, key, value, lags=lags, **extras).double().cpu()
     allowed = 2 * trial.tolerance(case.query, case.key, case.value)
     found = miss(output, expected, allowed)
     return found and trial.failure(

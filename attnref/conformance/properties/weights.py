@@ -85,7 +85,7 @@ AS_IF = Text("At {index} the output is {got:.6g}, expected {expected:.6g}. It be
     statement=Text("The weights of each query sum to 1."),
     formula=r"\sum_j p_{ij} = 1",
     page="foundations/softmax-or-sum",
-    follows=("shape", "determinism", "past_kept"),
+    follows=("shape", "determinism", "borders", "past_kept"),
 )
 def row_sums(trial: Trial, case: Case) -> Finding | None:
     ones = torch.ones_like(case.value)

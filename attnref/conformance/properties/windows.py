@@ -76,7 +76,6 @@ def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
     sizes=Sizes(batch=1, heads=2, n=11),
     needs=("window",),
     follows=(*OF_MASKS, *OF_CAUSALITY),
-    asked_of=("function",),
     convention="window",
     choices={None: "inclusive", BESIDES: "besides", EACH_SIDE: "each-side"},
 )
@@ -153,22 +152,24 @@ def _tails(trial: Trial, case: Case) -> Finding | None:
 
 
 def _neutral(trial: Trial, case: Case) -> Finding | None:
-    """A window of 0 is what configurations write for none; or it sees itself, or is an error."""
+    """A window of 0 or -1 is what many write for none; or 0 sees itself, or each is an error."""
     plain = trial.weights(case.query, case.key)
-    try:
-        weights = trial.weights(case.query, case.key, window=0)
-    except (Raised, Stopped):
-        return None
     past = plain.tril() / plain.tril().sum(-1, keepdim=True)
-    if any(bool(((weights - each).abs() <= 1e-4).all()) for each in (plain, past)):
-        return None
-    if bool((weights.nan_to_num(0.0).diagonal(dim1=-2, dim2=-1) > 0).all()):
-        return None
     name = trial.subject.names.get("window", "window")
-    failure = trial.failure(NOT_NONE, window=0, name=name)
-    if "sliding" in name:  # the name that configurations have
-        return failure
-    return Finding(Verdict.CONVENTION, NOTHING_LEFT, failure.values)
+    for window in (0, -1) if trial.subject.window is None else (0,):
+        try:
+            weights = trial.weights(case.query, case.key, window=window)
+        except (Raised, Stopped):
+            continue
+        if any(bool(((weights - each).abs() <= 1e-4).all()) for each in (plain, past)):
+            continue
+        if bool((weights.nan_to_num(0.0).diagonal(dim1=-2, dim2=-1) > 0).all()):
+            continue
+        failure = trial.failure(NOT_NONE, window=window, name=name)
+        if "sliding" in name and window == 0:  # what configurations have
+            return failure
+        return Finding(Verdict.CONVENTION, NOTHING_LEFT, failure.values)
+    return None
 
 
 @rule(

@@ -36,18 +36,28 @@ _BESIDE = {"against": "good"}
 CASES = [
     Case("windows.single_query", "step", "window_default", "the window is dropped"),
     Case("windows.prompt", "step", "pieces", "Fed in pieces of 13"),
+    Case("sinks.split", "function", "sink_share", "beside attn_mask"),
     Case("sinks.streaming", "step", "pieces", "Fed in pieces of"),
     Case(
         *("recurrences.normalizer_axis", "function", "head_independence", "the other heads"),
         {**_BESIDE, "layout": "bnhd"},
     ),
-    Case("recurrences.packed_state", "function", "batch_independence", "the other samples"),
+    Case("recurrences.packed_state", "function", "borders", "notices the one before it"),
     Case(
         *("latent.mscale", "function", "scale", "as a factor of 0.125, stated is 0.199"),
         {"scale": "lambda d: (1 + 0.0707 * math.log(40)) ** 2 / d**0.5"},
     ),
     Case("latent.absorbed_pairs", "function", "switches", "With absorbed=True", _BESIDE),
     Case("latent.rotated_part", "function", "oracle", "", _BESIDE),
+    Case(
+        *("recurrences.decay_start", "function", "borders", "before it"),
+        {**_BESIDE, "draw": {"initial_state": "normal(b, k, d, e)"}},
+    ),
+    Case("recurrences.normalizer_step", "step", "pieces", "one position at a time", _BESIDE),
+    Case(
+        *("packed.borders", "function", "borders", "notices the one before it"),
+        {"draw": {"is_token": "ones(n)"}},
+    ),
     Case("paged.table", "function", "batch_independence", "the other samples"),
     Case("paged.last_page", "function", "lengths_of_keys", "sees keys beyond its length"),
     Case("paged.eager_page", "step", "row_sums", "expected 1"),
@@ -93,12 +103,8 @@ CASES = [
 
 NOT_YET = {
     "windows.bound": "good: sliding_window=0, which leaves no key, counts as wrong",
-    "sinks.split": "bad: no row has its first four keys hidden where a sink is asked",
-    "recurrences.normalizer_step": "good: a step is not compared with another",
     "recurrences.l2norm": "good: use_qk_l2norm_in_kernel is taken for a switch without effect",
-    "recurrences.decay_start": "both: its initial_state is one for each sample of the batch alone",
     "recurrences.Padded": "bad: its mask is not recognised, so that it is not asked for it",
-    "packed.borders": "bad: a parameter that may be left out is not drawn, whatever is said",
     "steps.lengths": "both: cache_seqlens, without which it fails, is not given",
     "bias.bias_step": "good: it takes minutes",
 }
