@@ -20,4 +20,4 @@ if __name__ == "__main__":
 
     from shell import typed
 
-    typed("attnref check sink.py:attention", Path(__file__).parent, head=18)
+    typed("attnref check sink.py:attention", Path(__file__).parent, head=19)
