@@ -13,7 +13,7 @@ from attnref.text import Text
 NEIGHBOUR = Text(
     "A packed sequence notices the one {side} it: with other numbers there, its output at {index} "
     "is {got:.6g} instead of {expected:.6g}. Its keys are those from cu_seqlens[i] to "
-    "cu_seqlens[i + 1], the last one excluded, and a state begins anew there."
+    "cu_seqlens[i + 1], the last one excluded, and a state begins again there."
 )
 LOST = Text(
     "Query {i} of a packed sequence of {m} keys gives its key {j} no weight: the border is off by "
