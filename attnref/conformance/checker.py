@@ -235,6 +235,14 @@ def _read_or_whole(
         if whole is None:
             raise
         about = whole
+    for name in ("against", "scale"):
+        if getattr(settings, name) is not None:
+            raise CheckError(
+                "{setting}: {name} is judged as a whole layer, from its input to its output, where "
+                "this cannot be asked. Leave it out, or name a function of query, key and value.",
+                setting=name,
+                name=about.name,
+            )
     return about, Reading(causal=about.always_causal), settings.limit
 
 
@@ -316,8 +324,11 @@ def _read(about: Subject, said: Reading, dtype: str | None, device: torch.device
 
 def _sort_results(results: list[Result]) -> tuple[Result, ...]:
     """The same with what may follow from a fault below that fault."""
-    bad = [each.property for each in results if each.verdict in (Verdict.WRONG, Verdict.UNSAFE)]
-    follows = find_causes(bad)
+    wrong = [each.property for each in results if each.verdict is Verdict.WRONG]
+    unsafe = [each.property for each in results if each.verdict is Verdict.UNSAFE]
+    # What is wrong does not follow from what is unsafe alone.
+    causes = find_causes([*wrong, *unsafe])
+    follows = {name: causes[name] for name in unsafe if name in causes} | find_causes(wrong)
     marked = [replace(each, follows=follows.get(each.property)) for each in results]
     below: dict[str, list[Result]] = {}
     for each in marked:

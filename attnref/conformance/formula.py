@@ -10,6 +10,9 @@ from attnref.positions import alibi_slopes, rotary, rotary_half_split
 from attnref.text import Text
 
 WINDOW = Text("its own window: query i sees the keys from i - {back} to i{ahead}")
+CHUNKS = Text(
+    "its own window: chunks of {back} positions, of which a query sees those up to its own"
+)
 KEPT = Text("and the first {first} keys, which all see")
 FIXED = Text("one factor for all widths, {factor:.3g}")
 MULTIPLE = Text("its own factor, {factor:.3g}/sqrt(d_k)")
@@ -45,10 +48,13 @@ class Window(NamedTuple):
     back: int
     ahead: int | None  # None is all
     first: int = 0  # keys that all see
+    chunked: bool = False  # those of its own chunk, which is as long as ``back``
 
     def seen(self, n: int, m: int, offset: int = 0) -> Tensor:
         """Where query 0 is beside key ``offset``, ``(n, m)``."""
         i, j = torch.arange(offset, offset + n)[:, None], torch.arange(m)
+        if self.chunked:
+            return (j <= i) & (i // self.back == j // self.back)
         near = (j > i - self.back) & ((j < i + self.ahead) if self.ahead else (j == j))
         return near | ((j < self.first) & (j <= i))
 
@@ -147,7 +153,10 @@ class Formula(NamedTuple):
         lines: list[tuple[Text, dict[str, object]]] = []
         if self.window is not None:
             back, ahead = self.window.back - 1, (self.window.ahead or 0) - 1
-            lines.append((WINDOW, {"back": back, "ahead": f" + {ahead}" if ahead > 0 else ""}))
+            if self.window.chunked:
+                lines.append((CHUNKS, {"back": back + 1}))
+            else:
+                lines.append((WINDOW, {"back": back, "ahead": f" + {ahead}" if ahead > 0 else ""}))
             if self.window.first:
                 lines.append((KEPT, {"first": self.window.first}))
         if self.factor is not None:

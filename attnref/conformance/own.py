@@ -32,9 +32,12 @@ from attnref.text import Text
 
 RECURRENCE = Text("a recurrence, whose weights may be negative and depend on the keys in between")
 
+NORMALISED = Text("its queries and keys are normalised, so that the scores are cosines")
+LINEAR = Text("linear attention: the weights are products of features, divided by their sum")
+
 # What people call a sink that joins the sum of the exponentials.
 _SINKS = ("sink", "off_by_one", "softmax_one", "softmax1", "softmax_1")
-_WINDOWS = ("window", "sliding", "evict", "stream", "recent")
+_WINDOWS = ("window", "sliding", "evict", "stream", "recent", "chunk")
 _LONG = 133  # the longest sequence that is compared with the formula in full,
 _LONGER = 1100  # and what is compared in a single row, but for the longest ones
 _MOST_KEYS = 5003
@@ -103,6 +106,11 @@ def own_window(about: Subject, trial: Trial) -> Window | None:
     long = Sizes(batch=1, heads=1, n=_length(about))
     kept = 0
     seen = _seeing_three(trial, long, kept) or _seeing_three(trial, Sizes(), kept)
+    if seen is not None and _is_chunk(*seen[:2]):
+        back = int(seen[0].sum())
+        next_one = _seeing_three(trial, long, back)
+        if next_one is not None and _is_chunk(next_one[0][back:], next_one[1][back:]):
+            return Window(back, 1, chunked=True)
     while (
         seen is not None and bool(seen[0][kept:].all()) and kept < _KEPT
     ):  # the first keys may stay
@@ -129,6 +137,13 @@ def _seeing_three(trial: Trial, sizes: Sizes, at: int) -> tuple[Tensor, Tensor, 
     except (Raised, Stopped):
         return None
     return first, second, last
+
+
+def _is_chunk(first: Tensor, second: Tensor) -> bool:
+    """Whether the first positions alone see the first key and the next, up to the same one."""
+    back = int(first.sum())
+    together = bool(first[:back].all()) and bool(second[1:back].all() and not second[0])
+    return 1 < back < len(first) and together and int(second.sum()) == back - 1
 
 
 def _is_band(first: Tensor, second: Tensor) -> bool:
@@ -199,6 +214,37 @@ def other_attention(about: Subject, trial: Trial, case: Case) -> Text | None:
         return RECURRENCE if _recurs(trial, case) else None
     except (Raised, Stopped):
         return None
+
+
+def own_average(trial: Trial, case: Case) -> Text | None:
+    """What averages it takes, if other than those of a softmax of products; None if unknown."""
+    try:
+        weights, seen = trial.weights(case.query, case.key), trial.visible_pairs(case)
+        query, key = trial.to_double(case.query), trial.to_double(case.key)
+        unit = [torch.nn.functional.normalize(x, dim=-1) for x in (query, key)]
+        cosines = centre(unit[0] @ unit[1].mT, seen)
+        if bool((weights > 0).eq(seen).all()):
+            logs = centre(weights.masked_fill(~seen, 1.0).log(), seen)
+            factor = (logs * cosines).sum() / (cosines * cosines).sum()
+            if factor > 0 and bool(((logs - factor * cosines).abs() <= _SAME * factor).all()):
+                return NORMALISED
+        for features in _FEATURES:
+            products = (features(query) @ features(key).mT) * seen
+            right = products / products.sum(-1, keepdim=True)
+            if bool(((weights - right).abs() <= _SAME**2).all()):
+                return LINEAR
+    except (Raised, Stopped):
+        pass
+    return None
+
+
+_FEATURES: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda x: torch.nn.functional.elu(x) + 1,
+    lambda x: x.relu() + 1e-3,
+    lambda x: x.relu() + 1e-6,
+    lambda x: x.softmax(-1),
+    lambda x: x.exp(),
+)
 
 
 def own_formula(about: Subject, trial: Trial, case: Case) -> Formula | None:

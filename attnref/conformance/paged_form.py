@@ -40,7 +40,11 @@ def adapt_paged(
     """
 
     @functools.wraps(function)
-    def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+    def attention(
+        query: Tensor, key: Tensor, value: Tensor, heads_third: bool = False, **options: Any
+    ) -> Any:
+        if heads_third:
+            key, value = key.transpose(1, 2), value.transpose(1, 2)
         b, _, m, _ = key.shape
         count = -(-m // _PAGE)
         order = torch.arange(b * count, device=key.device).flip(0).reshape(b, count) + 1

@@ -10,7 +10,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties.causal import all_equal, seen_keys
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.scaling import effective_scale
-from attnref.conformance.properties.windows import ways_to_count
+from attnref.conformance.properties.windows import causality_of, ways_to_count
 from attnref.conformance.trial import Raised, Stopped, Trial
 
 NEAR = 1e-2  # of numbers of size 1; beyond, it is another function
@@ -96,7 +96,8 @@ def _counts(trial: Trial, case: Case) -> bool:
         return False
     n = case.query.shape[-2]
     causal = trial.visible_pairs(case)
-    return any(all_equal(seen, way & causal) for way in ways_to_count(n, width))
+    counts = any(all_equal(seen, way & causal) for way in ways_to_count(n, width))
+    return counts or bool(causality_of(trial, seen, width))
 
 
 def _shares(trial: Trial) -> bool:

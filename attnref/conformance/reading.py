@@ -160,6 +160,7 @@ class Reading:
             pair=self.pair,
             numbers=self.numbers,
             extras=about.extras if self.drawn else {},
+            paged=about.paged,
         )
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
         plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
@@ -217,10 +218,13 @@ def _call(
     pair: bool,
     numbers: str | None,
     extras: Mapping[str, Draw],
+    paged: bool,
     **options: Any,
 ) -> Any:
     query, key, _ = tensors
     options = layout.arrange_all(options, extras)
+    if paged and layout.axes.startswith("(b, n"):
+        options["heads_third"] = True
     if "scale" in needs and options.get("scale") is None:
         options["scale"] = query.shape[-1] ** -0.5
     if "attn_mask" in needs and options.get("attn_mask") is None:

@@ -25,6 +25,7 @@ from attnref.conformance.own import (
     holds_so_many,
     is_odd,
     other_attention,
+    own_average,
     own_factor,
     own_formula,
     own_recurrence,
@@ -198,6 +199,11 @@ def _read_own(
         formula = own_formula(about, Trial(tried.apply(about), dtype, device), case)
         if formula is not None:
             return replace(tried, formula=formula)
+    for name, causal in itertools.product(layouts, dict.fromkeys((said.causal, True))):
+        tried = replace(said, layout=name, causal=causal)
+        average = own_average(Trial(tried.apply(about), dtype, device), case)
+        if average is not None:
+            return replace(tried, other=average)
     found: dict[int, Reading] = {}
     for name in layouts:
         tried = replace(said, layout=name)
@@ -303,18 +309,16 @@ def _read_bools(
 def _read_sharing(
     about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
 ) -> Reading:
-    """Whether heads share keys without a flag, in the usual order or in the other."""
+    """Whether heads share keys without a flag, in the usual order or in another."""
     tried = replace(said, shares=True)
     trial = Trial(tried.apply(about), dtype, device)
     case = Case.draw(trial.fit(Sizes(heads=4, key_heads=2)), 0)
     if not trial.offers("enable_gqa") or not takes(trial, case, {"enable_gqa": True}):
         return said
     output = trial.call(case.query, case.key, case.value, enable_gqa=True)
-    for repeated in (
-        [x.repeat_interleave(2, 1) for x in (case.key, case.value)],
-        [x.repeat(1, 2, 1, 1) for x in (case.key, case.value)],
-    ):
-        if bool(((output - trial.call(case.query, *repeated)).abs() <= NEAR).all()):
+    orders = [(x.repeat_interleave(2, 1), x.repeat(1, 2, 1, 1)) for x in (case.key, case.value)]
+    for key, value in itertools.product(*orders):  # those of keys and values may differ, wrongly
+        if bool(((output - trial.call(case.query, key, value)).abs() <= NEAR).all()):
             return tried
     return said
 

@@ -58,7 +58,8 @@ class Subject:
     attention is compared with a ``reference`` in float64, such as one made of the function
     ``beside`` it, up to a relative ``bound`` if there is one. Where no formula is known it is
     ``other``, which says what it is, and is compared with itself alone. A layer that is judged as a
-    whole is not taken ``apart``, and has so many ``heads``, if it says so.
+    whole is not taken ``apart``, and has so many ``heads``, if it says so. A ``square`` one takes
+    as many keys as queries alone, and one that is ``paged`` gets keys and values in pages.
     """
 
     function: Callable[..., Any]
@@ -89,12 +90,14 @@ class Subject:
     formula: Formula = PLAIN
     other: Text | None = None
     apart: bool = True
+    square: bool = False
+    paged: bool = False
     heads: int = 0
 
     @property
     def positional(self) -> bool:
         """Whether it matters where a query or a key is, so that n = m is all that it is asked."""
-        return self.always_causal or self.formula.positional
+        return self.always_causal or self.square or self.formula.positional
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
@@ -218,6 +221,7 @@ def subject(
             first=missing[0],
             parameters=", ".join(named),
         )
+    square = "cu_seqlens_k" not in names_of_packing.values() and layout == "packed"
     if layout == "packed":  # numbers by position are each sequence's own
         own = {each: "n" in draw.axes and "b" not in draw.axes for each, draw in extras.items()}
         extras = {
@@ -245,6 +249,8 @@ def subject(
             if parameter.default is not parameter.empty and each not in {*given, *(draws or {})}
         },
         extras=extras,
+        square=square,
+        paged=bool(names_of_paging),
     )
 
 

@@ -18,8 +18,10 @@ from attnref.conformance.properties import (
     absorbed,
     borders,
     branches,
+    causal,
     distances,
     gates,
+    heads,
     hygiene,
     key_lengths,
     masks,
@@ -85,6 +87,51 @@ def windowed(seen=lambda behind, window: behind < (window or math.inf), scale=No
     return attention
 
 
+def behind_alone(drops=False):
+    """Its window hides the far past, and is_causal the future."""
+
+    def attention(query, key, value, is_causal=False, sliding_window=None):
+        n, m = query.shape[-2], key.shape[-2]
+        far = behind(query, key) + m - n
+        seen = (far >= 0) | (not is_causal)
+        if sliding_window and not (drops and n == 1):
+            seen = seen & (far < sliding_window)
+        return attend(query, key, value, seen)
+
+    return attention
+
+
+def chunked(of_all=True):
+    def attention(query, key, value, attention_chunk_size=4):
+        n, m = query.shape[-2], key.shape[-2]
+        i, j = torch.arange(m - n, m)[:, None], torch.arange(m)
+        chunk = (i if of_all else i - m + n) // attention_chunk_size
+        near = (j <= i) & (chunk == j // attention_chunk_size)
+        return attend(query, key, value, near)
+
+    return attention
+
+
+def of_unit(axis):
+    """Scores that are cosines, along the axis."""
+
+    def attention(query, key, value):
+        query, key = (4 * nn.functional.normalize(x, dim=axis) for x in (query, key))
+        return attend(query, key, value, past(query, key))
+
+    return attention
+
+
+def of_features(of_past=True):
+    def attention(query, key, value):
+        query, key = (nn.functional.elu(x) + 1 for x in (query, key))
+        weights = query @ key.mT
+        seen = weights.tril()
+        return seen @ value / (seen if of_past else weights).sum(-1, keepdim=True)
+
+    return attention
+
+
 def optional(*nothing):
     """Without a window all see all."""
 
@@ -92,6 +139,33 @@ def optional(*nothing):
         if sliding_window in (None, *nothing):
             return attend(query, key, value)
         return windowed(torch.lt)(query, key, value, sliding_window)
+
+    return attention
+
+
+def sharing(bottom_right=True, once=False, tiled=False):
+    """Heads that share keys, in one order, or in the other if it is a single query."""
+
+    def attention(query, key, value):
+        n, times = query.shape[-2], query.shape[1] // key.shape[1]
+        turned = tiled or (once and n == 1)
+        key, value = (
+            x.repeat(1, times, 1, 1) if turned else x.repeat_interleave(times, 1)
+            for x in (key, value)
+        )
+        return aligned(bottom_right)(query, key, value, is_causal=True)
+
+    return attention
+
+
+def turned_sinks(flip):
+    """Sinks of two heads that share keys are swapped, or not."""
+
+    def attention(query, key, value, sinks):
+        times = query.shape[1] // key.shape[1]
+        sinks = sinks.view(times, -1).mT.flatten() if flip else sinks
+        key, value = (x.repeat_interleave(times, 1) for x in (key, value))
+        return with_sinks()(query, key, value, sinks)
 
     return attention
 
@@ -157,6 +231,16 @@ def biased(obeys=True):
         return attend(query, key, value, attn_mask if obeys else None, bias)
 
     return attention
+
+
+def some_slopes(query, key, value):
+    """Slopes that are ALiBi's for as many heads as a power of two holds, and one."""
+    heads = query.shape[1]
+    p = 2 ** (heads.bit_length() - 1)
+    slopes = torch.exp2(-8 * torch.arange(1, p + 1) / p).tolist()
+    slopes += torch.exp2(-4 * torch.arange(1, heads - p + 1) / p).tolist()
+    bias = -torch.tensor(slopes)[:, None, None] * behind(query, key).abs()
+    return attend(query, key, value, bias=bias.to(query.dtype))
 
 
 def turned(turn, queries=True):
@@ -397,6 +481,32 @@ FAMILIES = {
             Wrong(optional(0), "window_lengths", windows.NOTHING_LEFT, {"window": -1}, SOME),
         ],
     ),
+    "window behind": Family(
+        behind_alone(),
+        "sliding_window is window",
+        [Wrong(behind_alone(drops=True), "window_lengths", windows.DROPPED)],
+    ),
+    "chunks": Family(
+        chunked(),
+        "its own window: chunks of 4 positions",
+        [Wrong(chunked(False), "alignment", causal.NEITHER)],
+    ),
+    "cosines": Family(
+        of_unit(-1), "always causal", [Wrong(of_unit(-2), "key_permutation", symmetries.ORDER)]
+    ),
+    "features": Family(
+        of_features(), "always causal", [Wrong(of_features(False), "row_sums", weights.OTHER_SUM)]
+    ),
+    "heads that share": Family(
+        sharing(),
+        "fewer key heads are shared without a flag",
+        [Wrong(sharing(once=True), "grouped_queries", heads.ONE)],
+    ),
+    "sinks of heads that share": Family(
+        turned_sinks(False),
+        "sinks is sink",
+        [Wrong(turned_sinks(True), "sink_share", sinks.OTHER, {"how": sinks.SHARED})],
+    ),
     "sinks": Family(
         with_sinks(),
         "sinks is sink",
@@ -443,6 +553,7 @@ FAMILIES = {
                 Wrong(sloped(name), "slopes", distances.SLOPES, {"slopes": SERIES[name][0]})
                 for name in ("one", "up", "zero")
             ),
+            Wrong(some_slopes, "slopes", distances.ONE_SLOPE, {"heads": 12, "head": 9}),
             Wrong(sloped("alibi"), "convexity", examination.MORE_THAN_PRODUCTS, {}, CLAIMED),
         ],
     ),
@@ -515,6 +626,15 @@ FAMILIES = {
             ),
         ],
         {"against": linear},
+    ),
+    "beside another, in other numbers": Family(
+        sharing(),
+        "",
+        [
+            Wrong(sharing(False), "oracle", weights.BESIDE, {"what": weights.FEWER}),
+            Wrong(sharing(tiled=True), "oracle", weights.BESIDE, {"what": weights.SHARED}),
+        ],
+        {"against": sharing()},
     ),
     "demanded": Family(
         aligned(bottom_right=True),

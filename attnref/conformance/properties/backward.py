@@ -80,7 +80,8 @@ def _check_penalty(trial: Trial, case: Case, **options: Any) -> Finding | None:
     share = max(0.02, 32 * torch.finfo(trial.dtype).eps)
     for name, expected in right.items():
         got = found[name]
-        assert expected is not None
+        if expected is None:
+            continue  # a reference that does not depend on it
         got = torch.zeros_like(expected) if got is None else got
         wrong = miss(got, expected, share * float(expected.abs().max()))
         if wrong is not None:

@@ -17,6 +17,11 @@ SLOPES = Text(
     "power of two p up to the number of heads, and every second slope of 2p heads for the others. "
     "With {heads} heads: {got}, expected {expected}."
 )
+ONE_SLOPE = Text(
+    "With few heads its slopes are ALiBi's, and with {heads} that of head {head} is {got:.5g}, "
+    "expected {right:.5g}: the heads beyond a power of two take every other slope of the series "
+    "for twice as many."
+)
 _HEADS = 12
 
 
@@ -36,7 +41,7 @@ def slopes(trial: Trial, case: Case) -> Finding | None:
         if _has(trial, case, name):
             break
     else:
-        return None  # `oracle` tells of it
+        return _unknown_slopes(trial, case)
     if name == usual == kind:
         return None
     found = name if name != usual else kind
@@ -46,6 +51,18 @@ def slopes(trial: Trial, case: Case) -> Finding | None:
     values = {"slopes": SERIES[found][0], "heads": _HEADS, "got": got, "expected": expected}
     trial.call(case.query, case.key, case.value)
     return trial.failure(SLOPES, **values)
+
+
+def _unknown_slopes(trial: Trial, case: Case) -> Finding | None:
+    """What queries of zeros see of the last two keys shows them."""
+    zeros = torch.zeros_like(case.query)
+    weights = trial.weights(zeros, zeros)[0, :, -1].log()
+    got = [round(float(x), 5) for x in weights[:, -1] - weights[:, -2]]
+    right = [round(float(x), 5) for x in SERIES["alibi"][1](_HEADS)]
+    wrong = [head for head in range(_HEADS) if not abs(got[head] - right[head]) <= 1e-4]
+    trial.call(case.query, case.key, case.value)
+    values = {"heads": _HEADS, "head": wrong[0], "got": got[wrong[0]], "right": right[wrong[0]]}
+    return trial.failure(ONE_SLOPE, **values) if wrong else None  # `oracle` tells of it
 
 
 def _has(trial: Trial, case: Case, kind: str) -> bool:

@@ -6,6 +6,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import OF_NUMBERS, rule
+from attnref.conformance.step import StepSubject
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -22,6 +23,12 @@ OTHER = Text(
 MASKED = Text(
     "With enable_gqa and a mask for each query head, head {head} does not obey its own: the "
     "output at {index} is {got:.6g}, with the heads repeated by hand {expected:.6g}."
+)
+
+
+ONE = Text(
+    "For one query, as in decoding, head {head} does not read the key head that it reads for "
+    "several: the output at {index} is {got:.6g}, with the heads repeated by hand {expected:.6g}."
 )
 
 
@@ -44,7 +51,8 @@ def grouped_queries(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value, enable_gqa=True)
     found = miss(output, expected, 2 * allowance)
     if found is None:
-        return _check_masked(trial, case) if trial.offers("attn_mask") else None
+        masked = _check_masked(trial, case) if trial.offers("attn_mask") else None
+        return masked or _check_one(trial, case)
     tiled = [tensor.repeat(1, group, 1, 1) for tensor in (case.key, case.value)]
     head = found.place[1]
     values = {**found.values(), "head": head, "right": head // group}
@@ -52,6 +60,21 @@ def grouped_queries(trial: Trial, case: Case) -> Finding | None:
     if miss(output, trial.call(case.query, *tiled), 2 * allowance) is None:
         return replace(failure.reword(TILED, **values), verdict=Verdict.CONVENTION)
     return failure
+
+
+def _check_one(trial: Trial, case: Case) -> Finding | None:
+    """The same for one query, which may have a branch of its own, as in decoding."""
+    if isinstance(trial.subject, StepSubject) or trial.subject.square:
+        return None
+    query, group = case.query[..., -1:, :], case.query.shape[1] // case.key.shape[1]
+    repeated = [tensor.repeat_interleave(group, 1) for tensor in (case.key, case.value)]
+    try:
+        expected = trial.call(query, *repeated)
+        output = trial.call(query, case.key, case.value, enable_gqa=True)
+    except Raised:
+        return None  # other properties tell of it
+    found = miss(output, expected, 2 * trial.tolerance(case.query, *repeated)[..., -1:, :])
+    return found and trial.failure(ONE, expected, head=found.place[1], **found.values())
 
 
 def _check_masked(trial: Trial, case: Case) -> Finding | None:

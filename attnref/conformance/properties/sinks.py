@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from attnref.conformance.case import Case
+from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import OF_MASKS, rule
 from attnref.conformance.trial import Trial
@@ -34,6 +34,7 @@ OVERFLOWS = Text(
 ALONE = Text("alone")
 MASKED = Text("beside attn_mask")
 CAUSAL = Text("beside is_causal")
+SHARED = Text("and heads that share keys")
 
 
 @rule(
@@ -77,8 +78,26 @@ def sink_share(trial: Trial, case: Case) -> Finding | None:
                 if bool(((output - other).abs() <= 1e-3).all()):
                     return failure.reword(text, name=name)
             return failure
+    if trial.offers("enable_gqa"):
+        found_shared = _check_shared(trial, case.seed, name)
+        if found_shared is not None:
+            return found_shared
     large = torch.full((heads,), 200.0, dtype=torch.float64)
     output = trial.call(*inputs, sink=large)
     right = trial.truth(*inputs, sink=large)
     found = miss(output, right.output, 1e-6)
     return found and trial.failure(OVERFLOWS, right.output, name=name, sink=200.0, **found.values())
+
+
+def _check_shared(trial: Trial, seed: int, name: str) -> Finding | None:
+    """Each of four query heads has its own sink, though two heads of keys serve them."""
+    case = trial.draw(trial.fit(Sizes(heads=4, key_heads=2)), seed)
+    inputs = (case.query, case.key, case.value)
+    if not trial.is_right(case, enable_gqa=True):
+        return None  # `grouped_queries` tells of it
+    sink = torch.linspace(-1.0, 1.0, 4, dtype=torch.float64)
+    output = trial.call(*inputs, sink=sink, enable_gqa=True)
+    right = trial.truth(*inputs, sink=sink, enable_gqa=True)
+    found = miss(output, right.output, right.allowance)
+    values = {"name": name, "how": SHARED}
+    return found and trial.failure(OTHER, right.output, **values, **found.values())

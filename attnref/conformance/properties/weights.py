@@ -14,7 +14,7 @@ from attnref.conformance.explanations import explain
 from attnref.conformance.property import OF_NUMBERS, rule
 from attnref.conformance.recurrence import Recurrence
 from attnref.conformance.step import StepSubject
-from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
 
@@ -167,6 +167,11 @@ def convexity(trial: Trial, case: Case) -> Finding | None:
     return failure.reword(BESIDES, **about) if average else failure
 
 
+BESIDE = Text("For {what} the output at {index} is {got:.6g}, expected {expected:.6g}.")
+FEWER = Text("{n} queries and {m} keys")
+SHARED = Text("{heads} heads that share {shared} heads of keys")
+
+
 @rule(
     statement=Text("The output is the one of the formula, computed in float64, up to rounding."),
     formula=r"O = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V",
@@ -179,7 +184,8 @@ def oracle(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value)
     found = miss(output, expected.output, expected.allowance)
     if found is None:
-        return _check_long(trial, case)
+        beside = _check_beside(trial, case) if trial.subject.beside is not None else None
+        return beside or _check_long(trial, case)
     way = _known_way(trial, case, output)
     border = _border(output, expected)
     if way is None and border and trial.subject.reference is not None:
@@ -187,6 +193,29 @@ def oracle(trial: Trial, case: Case) -> Finding | None:
     if way is None:
         return trial.failure(OTHER, expected.output, **found.values())
     return trial.failure(AS_IF, expected.output, way=way, **found.values())
+
+
+def _check_beside(trial: Trial, case: Case) -> Finding | None:
+    """The same with other numbers of queries and of heads, where the reference answers them."""
+    n = case.query.shape[-2]
+    tail = case.query[..., n // 2 :, :]
+    few = trial.draw(trial.fit(Sizes(heads=4, key_heads=2)), case.seed)
+    ways = {
+        FEWER.fill({"n": tail.shape[-2], "m": n}): (tail, case.key, case.value),
+        SHARED.fill({"heads": 4, "shared": 2}): (few.query, few.key, few.value),
+    }
+    flag: dict[str, Any] = {"enable_gqa": True} if trial.offers("enable_gqa") else {}
+    for what, inputs in ways.items():
+        options = flag if inputs[0] is few.query else {}
+        try:
+            right = trial.truth(*inputs, **options)
+            output = trial.call(*inputs, **options)
+        except (Raised, Stopped):
+            continue
+        found = miss(output, right.output, right.allowance)
+        if found is not None:
+            return trial.failure(BESIDE, right.output, what=what, **found.values())
+    return None
 
 
 def _border(output: Tensor, right: Truth) -> int:

@@ -69,6 +69,18 @@ def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
     )
 
 
+def causality_of(trial: Trial, seen: Tensor, width: int) -> dict[str, bool]:
+    """What it is asked with: one that hides the far past alone leaves the future to is_causal.
+
+    But one of two numbers says itself what is hidden of the future.
+    """
+    n = seen.shape[-1]
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    alone = all_equal(seen, j > i - width) or all_equal(seen, j >= i - width)
+    asked = alone and trial.subject.window is None and trial.offers("is_causal")
+    return {"is_causal": True} if asked else {}
+
+
 @rule(
     statement=Text("A window counts the keys that a query sees, its own included."),
     formula=r"i - W < j \le i",
@@ -85,6 +97,9 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
     if n <= width:
         return None  # then nothing is out of reach
     weights = trial.weights(case.query, case.key, window=width)
+    flag = causality_of(trial, seen_keys(weights), width)
+    if flag:
+        weights = trial.weights(case.query, case.key, window=width, **flag)
     seen = seen_keys(weights)
     last, middle, *others = ways_to_count(n, width)
     i, j = torch.arange(n)[:, None], torch.arange(n)
@@ -96,7 +111,7 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
     if text is OTHER:
         ignored = all_equal(seen, torch.ones(n, n, dtype=torch.bool))
         wrong = IGNORED if ignored or all_equal(seen, j <= i) else OTHER
-        return strange_row(trial, weights, wrong, (last, middle), window=width)
+        return strange_row(trial, weights, wrong, (last, middle), window=width, **flag)
     if trial.offers("is_causal"):
         both = trial.weights(case.query, case.key, window=width, is_causal=True)
         allowed = ways[text] & (j <= i)
@@ -115,13 +130,18 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
     follows=(*OF_MASKS, "window_width"),
 )
 def window_lengths(trial: Trial, case: Case) -> Finding | None:
-    return _tails(trial, case) or _neutral(trial, case)
+    square = seen_keys(trial.weights(case.query, case.key, window=_WIDTH))
+    flag = causality_of(trial, square, _WIDTH)
+    return _tails(trial, case, flag) or _neutral(trial, case, flag)
 
 
-def _tails(trial: Trial, case: Case) -> Finding | None:
+_WIDTH = 3
+
+
+def _tails(trial: Trial, case: Case, flag: dict[str, bool]) -> Finding | None:
     """Of fewer queries than keys: all ways to count, from where they begin or end together."""
-    m, width = case.key.shape[-2], 3
-    square = seen_keys(trial.weights(case.query, case.key, window=width))
+    m, width = case.key.shape[-2], _WIDTH
+    square = seen_keys(trial.weights(case.query, case.key, window=width, **flag))
     counts = [way for way in range(4) if all_equal(square, ways_to_count(m, width)[way])]
     if not counts:
         return None  # `window_width` tells of it
@@ -129,7 +149,7 @@ def _tails(trial: Trial, case: Case) -> Finding | None:
         query = case.query[..., -n:, :]
         try:
             trial.call(query, case.key, case.value)
-            weights = trial.weights(query, case.key, window=width)
+            weights = trial.weights(query, case.key, window=width, **flag)
         except Raised:
             return None  # a refusal is no silence
         seen = seen_keys(weights)
@@ -147,18 +167,18 @@ def _tails(trial: Trial, case: Case) -> Finding | None:
         }
         text = next((text for text, way in ways.items() if all_equal(seen, way)), ODD_TAIL)
         if text is not None:
-            return strange_row(trial, weights, text, (tail,), window=width, n=n, m=m)
+            return strange_row(trial, weights, text, (tail,), window=width, n=n, m=m, **flag)
     return None
 
 
-def _neutral(trial: Trial, case: Case) -> Finding | None:
+def _neutral(trial: Trial, case: Case, flag: dict[str, bool]) -> Finding | None:
     """A window of 0 or -1 is what many write for none; or 0 sees itself, or each is an error."""
-    plain = trial.weights(case.query, case.key)
+    plain = trial.weights(case.query, case.key, **flag)
     past = plain.tril() / plain.tril().sum(-1, keepdim=True)
     name = trial.subject.names.get("window", "window")
     for window in (0, -1) if trial.subject.window is None else (0,):
         try:
-            weights = trial.weights(case.query, case.key, window=window)
+            weights = trial.weights(case.query, case.key, window=window, **flag)
         except (Raised, Stopped):
             continue
         if any(bool(((weights - each).abs() <= 1e-4).all()) for each in (plain, past)):
