@@ -30,7 +30,9 @@ UNFIT = Text(
 UNASKED = Text(
     "It is tested only with lengths that are multiples of {step} and vectors of {width} numbers."
 )
-NO_SOFTMAX = Text("This is not softmax attention of the products alone, and is not judged here: {what}.")
+NO_SOFTMAX = Text(
+    "This is not softmax attention of the products alone, and is not judged here: {what}."
+)
 OF_BOTH = Text("The function beside it does so too.")
 NOT_OF_THIS = Text("This holds of softmax attention; it is judged beside its own formula.")
 MORE_THAN_PRODUCTS = Text(

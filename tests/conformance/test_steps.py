@@ -499,8 +499,8 @@ MUTANTS = [
     (first_dropped(64), None, "long_caches", steps.FORGETS),
     (first_dropped(256), None, "long_caches", steps.FORGETS),
     (seeing(joined_in_another_order), None, "long_caches", steps.LONG),
-    # More at once than there is room for: the first of them see what has overwritten them.
-    (ring, ring_of_100, "pieces", None),
+    # More at once than there is room for: the first of them see nothing, and that is NaN.
+    (ring, ring_of_100, "pieces", steps.UNFIT),
     (mixing_batch, None, "batch_independence", None),
     (remembering, None, "sequences_apart", steps.SHARED_CACHE),
     (aliased, None, "cache_owns", steps.ALIASED),
@@ -518,6 +518,7 @@ LEVELS = {
     steps.CHANGES: Verdict.CONVENTION,
     steps.WITHOUT: Verdict.NOT_CLAIMED,
     steps.UNCUT: Verdict.NOT_CLAIMED,
+    steps.UNFIT: Verdict.NOT_CLAIMED,
     steps.FULL: Verdict.NOT_CLAIMED,
 }
 

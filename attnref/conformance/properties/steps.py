@@ -43,6 +43,10 @@ PIECE_ALONE = Text("The keys of a piece are all that its queries see: the cache 
 UNCUT = Text(
     "It takes one position at a time; pieces of {pieces} raise {error}. Nothing is silently wrong."
 )
+UNFIT = Text(
+    "Fed in pieces of {pieces}, more than its window holds, it returns NaN. Nothing is silently "
+    "wrong."
+)
 LOST = Text(
     "Query {i} gives key {j} no weight, though the key was added before it: the cache does not "
     "keep it. Append the new keys and values to those of before."
@@ -146,6 +150,10 @@ def _check_cuts(
             refused = refused or Finding(
                 Verdict.NOT_CLAIMED, UNCUT, {"pieces": _sum(cut), "error": error}
             )
+            continue
+        window = trial.subject.formula.window
+        if window is not None and max(cut) > window.back and output.isnan().any():
+            refused = refused or Finding(Verdict.NOT_CLAIMED, UNFIT, {"pieces": _sum(cut)})
             continue
         found = miss(output, expected, allowed)
         if found is not None:
