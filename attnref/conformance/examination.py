@@ -57,11 +57,12 @@ _TRIES = 150  # smaller cases that are tried for one counterexample
 
 def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]:
     """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
-    if trial.subject.other is not None and prop.holds_of != "any":
+    known = ("any", "average") if trial.subject.average else ("any",)
+    if trial.subject.other is not None and prop.holds_of not in known:
         text = NO_SOFTMAX if trial.subject.apart else APART
         yield Finding(Verdict.NOT_ASKED, text, {"what": trial.subject.other})
         return
-    if trial.subject.reference is not None and prop.holds_of in ("softmax", "products"):
+    if trial.subject.reference is not None and prop.holds_of not in ("any", "formula"):
         yield Finding(Verdict.NOT_CLAIMED, NOT_OF_THIS)
         return
     if prop.holds_of == "products" and not trial.subject.formula.plain:

@@ -67,12 +67,13 @@ def call_packed(
 ) -> Any:
     """Asks it with ``(b, h, n, d)``; between the sequences lie shorter ones, which none may see.
 
-    Those ``"before"`` the first or ``"after"`` the last may be ``changed``.
+    Those ``"before"`` the first or ``"after"`` the last may be ``changed``, or all ``"longer"``.
     """
     query, key, _ = tensors
     (b, _, n, _), m = query.shape, key.shape[-2]
-    packed = [_pack(x) for x in tensors]
-    if changed is not None:
+    others = _OTHERS + (max(n, m) if changed == "longer" else 0)
+    packed = [_pack(x, others) for x in tensors]
+    if changed in SIDES:
         place = slice(_OTHERS) if changed == "before" else slice(-_OTHERS, None)
         for x in (*packed, *(each for each in options.values() if isinstance(each, Tensor))):
             if x.is_floating_point() and len(x) in map(len, packed):
@@ -80,22 +81,22 @@ def call_packed(
     output = function(
         *packed,
         **options,
-        cu_seqlens_q=_beginnings(b, n, query.device),
-        cu_seqlens_k=_beginnings(b, m, query.device),
-        max_seqlen_q=max(n, _OTHERS),
-        max_seqlen_k=max(m, _OTHERS),
+        cu_seqlens_q=_beginnings(b, n, others, query.device),
+        cu_seqlens_k=_beginnings(b, m, others, query.device),
+        max_seqlen_q=max(n, others),
+        max_seqlen_k=max(m, others),
     )
     found = output[0] if isinstance(output, tuple | list) and output else output
-    if not isinstance(found, Tensor) or found.shape[:1] != (_OTHERS + b * (n + _OTHERS),):
+    if not isinstance(found, Tensor) or found.shape[:1] != (others + b * (n + others),):
         return output  # as it is, for those who tell of shapes
-    apart = found[_OTHERS:].reshape(b, n + _OTHERS, *found.shape[1:])[:, :n]  # (b, n, h, d)
+    apart = found[others:].reshape(b, n + others, *found.shape[1:])[:, :n]  # (b, n, h, d)
     return apart.transpose(1, 2) if apart.ndim == 4 else apart
 
 
-def _pack(tensor: Tensor) -> Tensor:
+def _pack(tensor: Tensor, length: int) -> Tensor:
     """Its sequences, with others before, between and after them, ``(n_1 + n_2 + …, h, d)``."""
     b, h, _, d = tensor.shape
-    others = tensor.new_ones(b + 1, _OTHERS, h, d)
+    others = tensor.new_ones(b + 1, length, h, d)
     asked = torch.cat([tensor.transpose(1, 2), others[1:]], 1)
     return torch.cat([others[0], asked.flatten(0, 1)])
 
@@ -112,6 +113,6 @@ def pack_extra(extra: Tensor, axes: str) -> Tensor:
     return torch.cat([others[0], torch.cat([moved, others[1:]], 1).flatten(0, 1)])
 
 
-def _beginnings(b: int, n: int, device: torch.device) -> Tensor:
-    lengths = torch.tensor([0, _OTHERS, *(n, _OTHERS) * b], device=device)
+def _beginnings(b: int, n: int, others: int, device: torch.device) -> Tensor:
+    lengths = torch.tensor([0, others, *(n, others) * b], device=device)
     return lengths.cumsum(0).to(torch.int32)

@@ -11,7 +11,7 @@ from attnref.text import Text
 
 _USUAL = Sizes()
 
-Holder = Literal["products", "softmax", "formula", "any"]
+Holder = Literal["products", "softmax", "average", "formula", "any"]
 
 # Returns None when the property holds.
 Test = Callable[[Trial, Case], Finding | None]
@@ -32,8 +32,8 @@ class Property:
     it is not claimed. What a property with ``may_refuse`` asks for, a function may decline with a
     clear error; one with ``may_crash``, with any, for nothing is silently wrong; what is not
     ``judged`` may take too long. It is ``asked_of`` functions, of steps, or of both. It
-    ``holds_of`` softmax attention, of that whose scores are products alone, of whatever has a
-    formula to compare with, or of any function at all, which is then compared with itself. Its
+    ``holds_of`` softmax attention, of that whose scores are products alone, of whatever averages,
+    or has a formula to compare with, or of any function, which is then compared with itself. Its
     failure may be what ``follows`` from that of others. Of a ``convention`` the ``choices`` are
     named, by what is said of each, or None where it passes.
     """

@@ -56,8 +56,8 @@ class Reading:
     in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
     ``cut`` off claims no option that it may swallow. One that is not ``drawn`` for does without the
     tensors that it may take, and a ``recurrence`` is what it is compared with. ``formula`` and
-    ``other`` are what it has of its own, as a :class:`Subject` has them; ``beside`` are the axes of
-    the function beside it.
+    ``other`` are what it has of its own, and ``average``, as a :class:`Subject` has them;
+    ``beside`` are the axes of the function beside it.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -86,6 +86,7 @@ class Reading:
     recurrence: Recurrence | None = None
     beside: str | None = None
     other: Text | None = None
+    average: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What is not as PyTorch has it, in words and what fills their places."""
@@ -197,6 +198,7 @@ class Reading:
             extras=about.extras if self.drawn else {},
             reference=reference,
             other=self.other,
+            average=self.average,
         )
 
 

@@ -31,7 +31,16 @@ from attnref.conformance.own import (
     own_recurrence,
     own_window,
 )
-from attnref.conformance.probes import NEAR, VALUES, ignores, is_softmax, obeys, rightness, takes
+from attnref.conformance.probes import (
+    NEAR,
+    VALUES,
+    ignores,
+    is_softmax,
+    obeys,
+    rightness,
+    takes,
+    value_of,
+)
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Recurrence, explain, gates_of, recur
@@ -51,6 +60,8 @@ _OTHER_ATTENTION = Text(
     " It does answer lengths that are multiples of {step} and vectors of {width} numbers, but "
     "not with averages by exponentials of the scores. If it is an approximation: --approximate."
 )
+# Their names mean nothing else, so that one that does not obey is wrong.
+_MEANT = ("sink", "softcap")
 _UNSAID = Text(" Parameters without a default value were given None: {names}.")
 
 
@@ -129,7 +140,9 @@ def _read(
             if option not in ("attn_mask", *VALUES):
                 continue
             plain = replace(reading, names={**reading.names, option: parameter})
-            if ignores(Trial(plain.apply(about), dtype, device), case, option):
+            trial = Trial(plain.apply(about), dtype, device)
+            meant = option in _MEANT and takes(trial, case, {option: value_of(option, case)})
+            if meant or ignores(trial, case, option):
                 reading = plain
     if "attn_mask" in about.supports and reading.means is None:
         reading = _read_form(about, reading, case, dtype, device)
@@ -203,7 +216,7 @@ def _read_own(
         tried = replace(said, layout=name, causal=causal)
         average = own_average(Trial(tried.apply(about), dtype, device), case)
         if average is not None:
-            return replace(tried, other=average)
+            return replace(tried, other=average, average=True)
     found: dict[int, Reading] = {}
     for name in layouts:
         tried = replace(said, layout=name)

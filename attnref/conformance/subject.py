@@ -57,9 +57,10 @@ class Subject:
     What it has of its own, beside the usual formula, is its ``formula``. What is no softmax
     attention is compared with a ``reference`` in float64, such as one made of the function
     ``beside`` it, up to a relative ``bound`` if there is one. Where no formula is known it is
-    ``other``, which says what it is, and is compared with itself alone. A layer that is judged as a
-    whole is not taken ``apart``, and has so many ``heads``, if it says so. A ``square`` one takes
-    as many keys as queries alone, and one that is ``paged`` gets keys and values in pages.
+    ``other``, which says what it is, perhaps an ``average``, and is compared with itself alone. A
+    layer that is judged as a whole is not taken ``apart``, and has so many ``heads``, if it says
+    so. A ``square`` one takes as many keys as queries alone, and one that is ``paged`` gets keys
+    and values in pages.
     """
 
     function: Callable[..., Any]
@@ -89,6 +90,7 @@ class Subject:
     bound: float | None = None
     formula: Formula = PLAIN
     other: Text | None = None
+    average: bool = False
     apart: bool = True
     square: bool = False
     paged: bool = False
@@ -208,7 +210,10 @@ def subject(
         option: parameter
         for option, synonyms in SYNONYMS.items()
         for parameter in reversed(synonyms)
-        if option not in named and parameter in named
+        if option not in named
+        and parameter in named
+        # So many first keys that are kept, and no score.
+        and not (option == "sink" and type(signature.parameters[parameter].default) is int)
     }
     any_other = [option for option in OPTIONS if takes_any and option not in (*named, *overlooked)]
     offered = tuple(option for option in OPTIONS if option in named or option in any_other)

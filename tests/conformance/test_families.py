@@ -143,6 +143,10 @@ def optional(*nothing):
     return attention
 
 
+def of_size(query, key, value, window_size=None):
+    return optional(0)(query, key, value, window_size)
+
+
 def sharing(bottom_right=True, once=False, tiled=False):
     """Heads that share keys, in one order, or in the other if it is a single query."""
 
@@ -386,15 +390,16 @@ class Latent(nn.Module):
         return self.out(output.transpose(1, 2).flatten(2))
 
 
-def packed(starts=0, stops=0):
-    """Each sequence has its own keys, or some more, or fewer."""
+def packed(starts=0, stops=0, of_longest=False):
+    """Each sequence has its own keys, or some more, or fewer, or is aligned as the longest."""
 
-    def attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal=False):
+    def attention(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=False):
         outputs, ends = [], (x.unfold(0, 2, 1).tolist() for x in (cu_seqlens_q, cu_seqlens_k))
         for own, (start, stop) in zip(*ends, strict=True):
             query = q[slice(*own)].transpose(0, 1)
             key, value = (x[max(0, start + starts) : stop + stops].transpose(0, 1) for x in (k, v))
             shift = key.shape[-2] - query.shape[-2]
+            shift = max_seqlen_k - max_seqlen_q if of_longest else shift
             seen = (behind(query, key) + shift >= 0) | (not causal)
             outputs.append(attend(query, key, value, seen).transpose(0, 1))
         return torch.cat(outputs)
@@ -478,7 +483,7 @@ FAMILIES = {
             ),
             Wrong(windowed(scale=1.0), "scale", scaling.BEHAVES, {"name": scaling.UNSCALED}),
             Wrong(optional(), "window_lengths", windows.NOT_NONE, {"name": "sliding_window"}),
-            Wrong(optional(0), "window_lengths", windows.NOTHING_LEFT, {"window": -1}, SOME),
+            Wrong(of_size, "window_lengths", windows.NOTHING_LEFT, {"window": -1}, SOME),
         ],
     ),
     "window behind": Family(
@@ -709,6 +714,7 @@ FAMILIES = {
                 )
             ),
             Wrong(packed(1), "borders", borders.LOST, {"j": 0}),
+            Wrong(packed(of_longest=True), "borders", borders.LONGER),
         ],
     ),
     "steps beside another": Family(

@@ -86,6 +86,7 @@ AS_IF = Text("At {index} the output is {got:.6g}, expected {expected:.6g}. It be
     formula=r"\sum_j p_{ij} = 1",
     page="foundations/softmax-or-sum",
     follows=("shape", "determinism", "borders", "past_kept"),
+    holds_of="average",
 )
 def row_sums(trial: Trial, case: Case) -> Finding | None:
     ones = torch.ones_like(case.value)

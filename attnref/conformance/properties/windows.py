@@ -172,11 +172,14 @@ def _tails(trial: Trial, case: Case, flag: dict[str, bool]) -> Finding | None:
 
 
 def _neutral(trial: Trial, case: Case, flag: dict[str, bool]) -> Finding | None:
-    """A window of 0 or -1 is what many write for none; or 0 sees itself, or each is an error."""
+    """A window of 0 is what configurations have for none, and a size of -1 what kernels have.
+
+    Or 0 sees itself, or each is an error.
+    """
     plain = trial.weights(case.query, case.key, **flag)
     past = plain.tril() / plain.tril().sum(-1, keepdim=True)
     name = trial.subject.names.get("window", "window")
-    for window in (0, -1) if trial.subject.window is None else (0,):
+    for window in (0, -1) if name == "window_size" and trial.subject.window is None else (0,):
         try:
             weights = trial.weights(case.query, case.key, window=window, **flag)
         except (Raised, Stopped):
