@@ -34,7 +34,7 @@ class Layout(NamedTuple):
         return extra
 
     def arrange_all(self, options: Mapping[str, Any], extras: Mapping[str, Draw]) -> dict[str, Any]:
-        """The options of a call, those of ``extras`` as :meth:`arrange` has them."""
+        """The options of a call, with each drawn tensor arranged as query, key and value lie."""
         drawn = {
             name: self.arrange(options[name], draw.axes)
             for name, draw in extras.items()

@@ -217,7 +217,7 @@ def other_attention(about: Subject, trial: Trial, case: Case) -> Text | None:
 
 
 def own_average(trial: Trial, case: Case) -> Text | None:
-    """What averages it takes, if other than those of a softmax of products; None if unknown."""
+    """The kind of average that it takes, if it is known and no softmax of products."""
     try:
         weights, seen = trial.weights(case.query, case.key), trial.visible_pairs(case)
         query, key = trial.to_double(case.query), trial.to_double(case.key)

@@ -45,9 +45,7 @@ def adapt_packed(
         known = {own: options[theirs] for own, theirs in names.items()}
         starts, others = options["cu_seqlens_q"], options["cu_seqlens_k"]
         if "cu_seqlens_k" not in names.values() and not torch.equal(starts, others):
-            raise ValueError(
-                "key: expected the sequences of query, for cu_seqlens are the only ones"
-            )
+            raise ValueError("key: expected the lengths of query, since both have one cu_seqlens")
         others = {name: each for name, each in options.items() if name not in _NAMES}
         return function(*tensors, **known, **others)
 

@@ -54,9 +54,9 @@ def is_softmax(trial: Trial, case: Case) -> bool:
 
 
 def rightness(trial: Trial, case: Case) -> int:
-    """2 where the output is what the reference says, 1 where that of the first position is, or 0.
+    """2 if the output is the reference's, 1 if it is at the first position, 0 otherwise.
 
-    A wrong recurrence begins right, in the axes that it has.
+    In its own axes, even a wrong recurrence begins right.
     """
     inputs = (case.query, case.key, case.value)
     output, right = trial.call(*inputs), trial.truth(*inputs).output

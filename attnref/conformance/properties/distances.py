@@ -18,9 +18,9 @@ SLOPES = Text(
     "With {heads} heads: {got}, expected {expected}."
 )
 ONE_SLOPE = Text(
-    "With few heads its slopes are ALiBi's, and with {heads} that of head {head} is {got:.5g}, "
-    "expected {right:.5g}: the heads beyond a power of two take every other slope of the series "
-    "for twice as many."
+    "With few heads its slopes are ALiBi's, but with {heads} heads the slope of head {head} is "
+    "{got:.5g}, expected {right:.5g}: beyond a power of two, heads take every other slope of the "
+    "series for twice as many heads."
 )
 _HEADS = 12
 

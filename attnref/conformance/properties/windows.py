@@ -70,9 +70,9 @@ def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
 
 
 def causality_of(trial: Trial, seen: Tensor, width: int) -> dict[str, bool]:
-    """What it is asked with: one that hides the far past alone leaves the future to is_causal.
+    """The flag that a window needs if it hides only the far past, and is_causal the future.
 
-    But one of two numbers says itself what is hidden of the future.
+    A window of two numbers says itself how much of the future it hides.
     """
     n = seen.shape[-1]
     i, j = torch.arange(n)[:, None], torch.arange(n)
