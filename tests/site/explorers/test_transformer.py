@@ -232,9 +232,12 @@ def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(visit):
     page = visit(NAME)
     count = len(VALUES.read(VALUES.STATE["text"]))
     page.locator(f"{ROOM} .transformer-map").scroll_into_view_if_needed()
-    box = page.locator(f"{ROOM} .seen").bounding_box()
-    cell, x = box["height"] / count, box["x"] + 3
     slider = page.locator(f"{ROOM} [name=at]")
+
+    def point(row):
+        """The middle of a row, measured anew: what stands above may still settle."""
+        box = page.locator(f"{ROOM} .seen").bounding_box()
+        return box["x"] + 3, box["y"] + (row + 0.5) * box["height"] / count
 
     def looks(at):
         expect(slider).to_have_value(str(at))
@@ -242,15 +245,15 @@ def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(visit):
         page.wait_for_function(AT_REST, arg=NAME)
         assert find_wrong(NAME, {"at": at}, numbers(page, NAME)) == []
 
-    page.mouse.move(x, box["y"] + 4.5 * cell)
+    page.mouse.move(*point(4))
     page.mouse.down()
     looks(5 - count)
-    page.mouse.move(x, box["y"] + 9.5 * cell)
+    page.mouse.move(*point(9))
     looks(10 - count)
-    page.mouse.move(x, box["y"] - 2 * cell)  # beyond the map it stays
+    page.mouse.move(*point(-3))  # beyond the map it stays
     page.mouse.up()
     looks(10 - count)
-    page.touchscreen.tap(x, box["y"] + 2.5 * cell)
+    page.touchscreen.tap(*point(2))
     looks(3 - count)
     for key, at, told in (
         ("ArrowRight", 4 - count, "e, character 4 of 24"),
