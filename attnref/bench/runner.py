@@ -133,7 +133,10 @@ def _measure_point(
                 _check_growth(seen, point.n, share, shape.device)
             forward = method.cases[point.task](problem)
             error = relative_error(forward(), expected)
-            run = _add_backward(forward, problem) if settings.backward else forward
+            run = forward
+            if settings.backward:
+                run = _add_backward(forward, problem)
+                run()  # the first of a process starts what it wants
             peak, seconds = _second_call(run, shape.device)  # some compile in the first
             # Remembered even if it is too slow, or a longer call might take all memory.
             history[point.task, method.name] = _Seen(point.n, seconds, peak)
