@@ -51,6 +51,7 @@ class Question:
     answers: dict[str, dict[str, Any]]
     uses: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    of: str = "attention"
     omits: tuple[str, ...] = ()
     mask: str = "as it means"
 
@@ -59,15 +60,18 @@ class Question:
 class Implementation:
     """A function or a layer of a project, and how it is written with each option.
 
-    A program is filled in from these texts: ``{query}``, ``{key}`` and ``{value}`` are the tensors
-    as it ``takes`` them, ``{mask}``, ``{causal}``, ``{gqa}``, ``{window}``, ``{sink}`` and
-    ``{scale}`` its options, ``{n}``, ``{m}``, ``{d}``, ``{heads}`` and ``{width}``, of a window,
-    the sizes. ``{it}`` in a mask is the mask over the keys. One may be asked ``only`` some.
+    It is ``of`` attention, a recurrence with log ``decay`` and ``rate``, or a whole model of
+    ``tokens``, vectors of 32. A program is filled in from these texts: ``{query}``, ``{key}`` and
+    ``{value}`` are the tensors as it ``takes`` them, ``{mask}``, ``{causal}``, ``{gqa}``,
+    ``{window}``, ``{sink}`` and ``{scale}`` its options, ``{n}``, ``{m}``, ``{d}``, ``{heads}``
+    and ``{width}``, of a window, the sizes. ``{it}`` in a mask is the mask over the keys. One may
+    be asked ``only`` some.
     """
 
     name: str
     call: str
     setup: str = ""
+    of: str = "attention"
     takes: str = "{}"
     gives: str = "{}"
     mask_means: str = "allowed"
@@ -85,6 +89,8 @@ class Implementation:
 
     def offers(self, question: Question) -> bool:
         """Whether it takes what the question passes, and can do what the question needs."""
+        if self.of != question.of:
+            return False
         if question.name in self.skip or not set(question.needs) <= set(self.can):
             return False
         if self.only and question.name not in self.only:
@@ -191,7 +197,8 @@ def ask(who: Implementation, question: Question) -> Cell:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
-            exec(compile(ast.Module(before, []), "<program>", "exec"), space)
+            for statement in before:
+                _run(statement, space)
             found = eval(compile(ast.Expression(last.value), "<program>", "eval"), space)
         except ImportError:
             raise  # of nothing that it was asked
@@ -203,6 +210,16 @@ def ask(who: Implementation, question: Question) -> Cell:
             )
     output = str(round_numbers(found))
     return Cell(_answer_name(question, "output", output, OTHER), text, output)
+
+
+def _run(statement: ast.stmt, space: dict[str, object]) -> None:
+    try:
+        exec(compile(ast.Module([statement], []), "<program>", "exec"), space)
+    except Exception as error:
+        imports = isinstance(statement, ast.Import | ast.ImportFrom)
+        if imports and not isinstance(error, ImportError):  # a package for another PyTorch
+            raise ImportError(_describe_error(error)) from error
+        raise
 
 
 def _answer_name(question: Question, kind: str, found: str, otherwise: str) -> str:

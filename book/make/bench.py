@@ -28,7 +28,6 @@ RUNS: dict[str, dict[str, Any]] = {
     "float32-chosen": {"task": ["chosen"], "budget": 180.0},
     "float32-latent": {"task": ["latent"], "budget": 45.0},
     "float32-sink": {"task": ["sink"], "budget": 90.0},
-    "float32-sink-backward": {"task": ["sink"], "backward": True, "budget": 90.0},
     "float32-distance": {"task": ["distance"], "budget": 60.0},
     "float32-distance-backward": {"task": ["distance"], "backward": True, "budget": 90.0},
     "float32-differential": {"task": ["differential"], "budget": 45.0},

@@ -22,6 +22,7 @@ NO_FIGURE = {
         "half-precision",
         "mask-meaning",
         "mask-with-causality",
+        "models",
         "nan",
         "scale",
         "windows-and-sinks",

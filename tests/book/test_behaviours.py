@@ -134,9 +134,13 @@ def test_who_does_not_offer_an_option_is_not_asked():
     assert asked("f = None", "double_backward", can=()) == Cell(ABSENT)
 
 
-def test_an_import_that_fails_is_no_answer():
+def test_an_import_that_fails_is_no_answer(tmp_path, monkeypatch):
     with pytest.raises(ModuleNotFoundError):
         asked("import nothing_of_that_name", "float64")
+    (tmp_path / "of_another_torch.py").write_text("raise RuntimeError('no such operator')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="RuntimeError: no such operator"):
+        asked("import of_another_torch", "float64")
 
 
 MADE = """
