@@ -17,8 +17,9 @@ def found_axes(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """The layout, and whether it is causal by itself."""
-    if "packed" in (said.layout, about.layout) and said.layout not in (None, about.layout):
-        expected = about.layout or "cu_seqlens in its signature"
+    known = about.reading.layout  # by its signature
+    if "packed" in (said.layout, known) and said.layout not in (None, known):
+        expected = known or "cu_seqlens in its signature"
         refusal = CheckError(
             "layout: expected {expected} for {name}, got {layout!r}.",
             expected=expected,
@@ -26,8 +27,8 @@ def found_axes(
             layout=said.layout,
         )
         raise Raised(refusal, about.name)
-    if said.layout is None and about.layout is not None:
-        said = replace(said, layout=about.layout)
+    if said.layout is None and known is not None:
+        said = replace(said, layout=known)
     if said.layout is not None and said.causal is not None:
         Trial(said.apply(about), dtype, device).call(case.query, case.key, case.value)
         return said

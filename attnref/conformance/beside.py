@@ -49,7 +49,8 @@ def read_beside(about: Subject, said: Reading, dtype: torch.dtype, device: torch
     layouts = [name for name, layout in LAYOUTS.items() if layout.tried]
     found: dict[int, Reading] = {}
     usual: Raised | Stopped | None = None
-    own = [said.layout] if said.layout else [about.layout] if about.layout else layouts
+    known = said.layout or about.reading.layout
+    own = [known] if known else layouts
     others = [said.layout] if said.layout else layouts
     for causal, layout, other in itertools.product({said.causal: 0, True: 0}, own, others):
         reading = replace(said, layout=layout, beside=other, causal=causal, complete=True)
@@ -64,8 +65,8 @@ def read_beside(about: Subject, said: Reading, dtype: torch.dtype, device: torch
     if not found:
         assert usual is not None
         raise usual
-    usual_axes, known = next(iter(found.values())), 1 if gates_of(about.extras) else 2
-    reading = found[max(found)] if max(found) >= known else usual_axes
+    usual_axes, enough = next(iter(found.values())), 1 if gates_of(about.extras) else 2
+    reading = found[max(found)] if max(found) >= enough else usual_axes
     reference = Trial(reading.apply(about).reference.about, torch.float64, _CPU)  # type: ignore[union-attr]
     future = reference.dependence(case).triu(1).any()
     return replace(reading, causal=reading.causal or not bool(future))

@@ -11,10 +11,11 @@ import torch
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.isolation import OUT_OF_MEMORY, ran_out_of_memory
+from attnref.conformance.meanings import CannotSay
 from attnref.conformance.property import Property
 from attnref.conformance.right import match_causality, right_subject
 from attnref.conformance.subject import Subject, subject
-from attnref.conformance.trial import APART, CannotSay, Raised, Stopped, Trial
+from attnref.conformance.trial import APART, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -57,15 +58,15 @@ _TRIES = 150  # smaller cases that are tried for one counterexample
 
 def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]:
     """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
-    known = ("any", "average") if trial.subject.average else ("any",)
-    if trial.subject.other is not None and prop.holds_of not in known:
+    known = ("any", "average") if trial.subject.reading.average else ("any",)
+    if trial.subject.reading.other is not None and prop.holds_of not in known:
         text = NO_SOFTMAX if trial.subject.apart else APART
-        yield Finding(Verdict.NOT_ASKED, text, {"what": trial.subject.other})
+        yield Finding(Verdict.NOT_ASKED, text, {"what": trial.subject.reading.other})
         return
     if trial.subject.reference is not None and prop.holds_of not in ("any", "formula"):
         yield Finding(Verdict.NOT_CLAIMED, NOT_OF_THIS)
         return
-    if prop.holds_of == "products" and not trial.subject.formula.plain:
+    if prop.holds_of == "products" and not trial.subject.reading.formula.plain:
         yield Finding(Verdict.NOT_CLAIMED, MORE_THAN_PRODUCTS)
         return
     missing = [option for option in prop.needs if not trial.offers(option)]
@@ -73,14 +74,14 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
         yield trial.not_claimed(*missing)
         return
     exact = prop.holds_of != "any" or prop.name in _OF_EXACT
-    if trial.subject.approximate and exact and prop.name != "oracle":
+    if trial.subject.reading.approximate and exact and prop.name != "oracle":
         yield Finding(Verdict.NOT_CLAIMED, APPROXIMATE)
         return
-    fits = trial.subject.fits
+    fits = trial.subject.reading.fits
     if fits is not None and not prop.sizes.can_be(fits.width):
         yield Finding(Verdict.NOT_CLAIMED, UNASKED, fits._asdict())
         return
-    if trial.subject.approximate and prop.name == "oracle":
+    if trial.subject.reading.approximate and prop.name == "oracle":
         prop = replace(prop, test=_error)
     case = trial.draw(trial.fit(prop.sizes), seed)
     finding = ask(prop, trial, case)
@@ -126,7 +127,7 @@ def _judge_error(prop: Property, trial: Trial, raised: Raised) -> Finding:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if ran_out_of_memory(error):
         return trial.failure(OUT_OF_MEMORY, place=place)
-    fits = trial.subject.fits
+    fits = trial.subject.reading.fits
     if fits is not None and not trial.fitting():
         return Finding(Verdict.NOT_CLAIMED, UNFIT, {**fits._asdict(), "error": said})
     if prop.may_refuse and trial.is_refusal(raised):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from attnref.conformance.subject import unwrap
+from attnref.conformance.signatures import unwrap
 
 
 class Library(NamedTuple):

@@ -6,12 +6,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref.conformance.trial import CannotSay
 from attnref.text import Text
 
 HEADS = Text("is one for all heads")
 QUERIES = Text("is one for all queries")
 BOOLS = Text("says yes or no")
+
+
+class CannotSay(Exception):
+    """A mask of the function says less than this; ``what`` is all that it does.
+
+    Nobody has called the function then, so that this is no refusal of its own.
+    """
+
+    def __init__(self, what: Text) -> None:
+        super().__init__(what)
+        self.what = what
 
 
 def _full_mask(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -92,19 +102,6 @@ MEANINGS: Mapping[str, Meaning] = {
     "added": Meaning(Text("added to the scores"), _to_bias),
 }
 """By their names, in the order in which they are tried."""
-
-
-Way = tuple[Callable[[Tensor], Tensor], Callable[[Tensor, tuple[int, ...]], Tensor]]
-
-
-def convert_mask(
-    mask: Tensor, query: Tensor, key: Tensor, *, of_bools: Way, of_numbers: Way
-) -> Tensor:
-    """The mask that the function gets for one of PyTorch's."""
-    turned, shaped = of_numbers if mask.is_floating_point() else of_bools
-    mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
-    # Numbers in place of yes and no come in the dtype of the scores that they are added to.
-    return mask.to(query.dtype) if mask.is_floating_point() else mask
 
 
 def window_pair(window: int) -> tuple[int, int]:

@@ -24,9 +24,9 @@ from attnref.conformance.properties.scaling import (
     named_factors,
 )
 from attnref.conformance.recurrence import Recurrence, Unclear
-from attnref.conformance.signatures import SYNONYMS, signature_of
+from attnref.conformance.signatures import SYNONYMS, signature_of, unwrap
 from attnref.conformance.step import StepSubject
-from attnref.conformance.subject import Subject, unwrap
+from attnref.conformance.subject import Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
@@ -176,7 +176,7 @@ def own_factor(about: Subject, trial: Trial) -> Factor | None:
     """
     own = next((p for p in ("scale", *SYNONYMS["scale"]) if p in (about.parameters or ())), None)
     default = about.defaults.get(own) if own is not None else None
-    if (own is not None and not isinstance(default, float | int)) or about.fits is not None:
+    if (own is not None and not isinstance(default, float | int)) or about.reading.fits is not None:
         return None
     declared = float(default) if isinstance(default, float | int) else None
     close = _CLOSE if trial.dtype in (torch.float32, torch.float64) else 4 * _CLOSE
@@ -252,7 +252,7 @@ def own_formula(about: Subject, trial: Trial, case: Case) -> Formula | None:
 
     A window that it has by default is known already, and so is that what it sees is causal.
     """
-    known = trial.subject.formula
+    known = trial.subject.reading.formula
     try:
         weights = trial.weights(case.query, case.key)
         if not weights.isfinite().all():

@@ -86,7 +86,7 @@ def _keep(value: Any) -> Any:
 
 def own_axes(about: Subject, tensor: Tensor | None, *, output: bool = True) -> Tensor | None:
     """From PyTorch's axes to those that the function returns, or takes."""
-    layout = (about.layout or "").split(">")[-output]
+    layout = (about.reading.layout or "").split(">")[-output]
     for name, *where in _AXES.get(layout, ()) if tensor is not None and tensor.ndim == 4 else ():
         tensor = getattr(tensor, name)(*where)
     return tensor
@@ -156,7 +156,7 @@ def _draw(
     """Query, key and value, where they are those of :meth:`Case.draw`, perhaps rounded."""
     generator = torch.Generator().manual_seed(seed)
     found = {}
-    inputs, _, _ = (about.layout or "bhnd").partition(">")
+    inputs, _, _ = (about.reading.layout or "bhnd").partition(">")
     moved = "".join(f".{name}({one}, {other})" for name, one, other in _AXES.get(inputs, ()))
     for name, usual in zip(given, ("query", "key", "value"), strict=True):
         like, tensor = arguments[usual], given[name]
@@ -188,7 +188,7 @@ def _steps(
     arguments: Mapping[str, object],
 ) -> Iterator[str]:
     """A loop of steps, each with what the one before has left in the cache."""
-    step, layout = about.step, about.layout or "bhnd"
+    step, layout = about.step, about.reading.layout or "bhnd"
     inputs, _, outputs = layout.rpartition(">")
     axis = _POSITIONS.get(inputs or layout)
     if axis is None or {"branched", "interleaved", "overwritten"} & {*arguments}:

@@ -1,9 +1,8 @@
 """How a function is read, and how it is asked so: its names of options, its axes, its masks."""
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,13 +10,16 @@ from torch import Tensor
 from attnref.conformance import libraries
 from attnref.conformance.draws import Draw
 from attnref.conformance.formula import PLAIN, Formula
-from attnref.conformance.layouts import LAYOUTS, Layout
+from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.libraries import LIBRARIES
-from attnref.conformance.meanings import FORMS, MEANINGS, SAME, convert_mask, window_pair
+from attnref.conformance.meanings import FORMS, MEANINGS, SAME, window_pair
 from attnref.conformance.recurrence import RULE, Recurrence
 from attnref.conformance.required import WIDTH
-from attnref.conformance.subject import Fits, Subject, rename_options
+from attnref.conformance.signatures import rename_options
 from attnref.text import Text
+
+if TYPE_CHECKING:
+    from attnref.conformance.subject import Subject
 
 LAYOUT = Text("axes {layout}")
 NAME = Text("{parameter} is {option}")
@@ -40,6 +42,13 @@ _OF_HEADS = ("enable_gqa", "sink", "key_lengths")
 COMPILING = 12  # times the limit, for what compiles in between
 
 
+class Fits(NamedTuple):
+    """Lengths that are multiples of ``step``, and vectors of ``width``."""
+
+    step: int
+    width: int
+
+
 @dataclass(frozen=True)
 class Reading:
     """What was recognised of a function, or said of it; None where nothing was.
@@ -54,10 +63,12 @@ class Reading:
     of numbers. A mask that is ``numbers`` to add goes to that parameter, in the form
     ``of_numbers``; what other masks mean is ``unknown``. One that is ``turned`` was found to answer
     in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
-    ``cut`` off claims no option that it may swallow. One that is not ``drawn`` for does without the
-    tensors that it may take, and a ``recurrence`` is what it is compared with. ``formula`` and
-    ``other`` are what it has of its own, and ``average``, as a :class:`Subject` has them;
-    ``beside`` are the axes of the function beside it.
+    ``cut`` off claims no option that it may swallow. One that is ``approximate`` is asked for its
+    error and for what holds of approximations too. One that is not ``drawn`` for does without the
+    tensors that it may take, and a ``recurrence`` is what it is compared with; ``beside`` are the
+    axes of the function beside it. What it has of its own, beside the usual formula, is its
+    ``formula``. Where no formula is known it is ``other``, which says what it is, perhaps an
+    ``average``, and is compared with itself alone.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -130,7 +141,41 @@ class Reading:
             lines.append((ARRAYS, {"library": LIBRARIES[self.library].name}))
         return [*lines, (COMPILED, {"times": COMPILING})] if self.compiles else lines
 
-    def apply(self, about: Subject) -> Subject:
+    @property
+    def mask_means(self) -> str:
+        """What its mask says; what says no numbers says the same of yes and no."""
+        return "allowed" if self.means in (None, "bools") else str(self.means)
+
+    @property
+    def same_along(self) -> tuple[int, ...]:
+        """The axes, of heads -3 or queries -2, along which its mask says one thing."""
+        return SAME.get(self.form or "", ())
+
+    def convert_mask(self, mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Its own mask for PyTorch's."""
+        means, form = self.means or "allowed", self.form or "(n, m)"
+        if mask.is_floating_point() and self.numbers is not None and self.of_numbers is not None:
+            means, form = "added", self.of_numbers
+        mask = FORMS[form](mask, (*query.shape[:-1], key.shape[-2]))
+        mask = MEANINGS[means].turned(mask)
+        # Numbers in place of yes and no come in the dtype of the scores that they are added to.
+        return mask.to(query.dtype) if mask.is_floating_point() else mask
+
+    def own_options(
+        self, options: Mapping[str, Any], convert: Callable[[Tensor], Tensor]
+    ) -> dict[str, Any]:
+        """The options as it wants them: its own mask, numbers to add apart, a window as a pair."""
+        own = dict(options)
+        mask = own.get("attn_mask")
+        if isinstance(mask, Tensor):
+            own["attn_mask"] = convert(mask)
+            if self.numbers and mask.is_floating_point():
+                own[self.numbers] = own.pop("attn_mask")
+        if self.pair and own.get("window") is not None:
+            own["window"] = window_pair(own["window"])
+        return own
+
+    def apply(self, about: "Subject") -> "Subject":
         """The function as it is asked: with PyTorch's names, axes and masks."""
         overlooked = {
             option: name for option, name in about.overlooked.items() if option not in self.names
@@ -139,30 +184,10 @@ class Reading:
         supports += self.names
         supports += ["is_causal"] if self.causal else []
         supports += ["enable_gqa"] if self.shares else []
-        means = self.means or "allowed"
-        kinds = [(means, self.form or "(n, m)")]
-        if self.numbers is not None and self.of_numbers is not None:
-            kinds.append(("added", self.of_numbers))
-        ways = [(MEANINGS[each].turned, FORMS[form]) for each, form in kinds]
-        mask = functools.partial(convert_mask, of_bools=ways[0], of_numbers=ways[-1])
-        drops = ["is_causal"] if self.causal and "is_causal" not in about.supports else []
-        layout = LAYOUTS[self.layout or about.layout or "bhnd"]
+        reading = replace(self, layout=self.layout or about.reading.layout)
+        layout = LAYOUTS[reading.layout or "bhnd"]
         if not layout.heads:  # heads that share keys have no axis there
             supports = [each for each in supports if each not in _OF_HEADS]
-        asked = functools.partial(
-            _call,
-            function=rename_options(about.function, self.names),
-            layout=layout,
-            mask=mask,
-            drops=(*drops, *(["enable_gqa"] if self.shares else [])),
-            library=self.library,
-            switch=self.switch,
-            needs=self.needs,
-            pair=self.pair,
-            numbers=self.numbers,
-            extras=about.extras if self.drawn else {},
-            paged=about.paged,
-        )
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
         plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
         reference: Any = self.recurrence
@@ -174,82 +199,51 @@ class Reading:
             }
             if self.causal and "is_causal" in about.beside.overlooked:
                 shared["is_causal"] = about.beside.overlooked["is_causal"]
-            reading = Reading(shared, layout=self.beside)
-            reference = _beside(reading.apply(about.beside))
+            reference = _beside(Reading(shared, layout=self.beside).apply(about.beside))
             known = (*about.beside.supports, *shared)
             supports = [each for each in supports if each in known or each == "is_causal"]
+        extras = about.extras if self.drawn else {}
         return replace(
             about,
-            function=about.function if plain else _wrapping(asked, about.function),
+            function=about.function if plain else _asking(about, reading, extras),
             supports=tuple(dict.fromkeys(supports)),
+            reading=reading,
             overlooked=overlooked,
-            always_causal=bool(self.causal),
-            fits=self.fits,
-            approximate=self.approximate,
-            names=self.names,
-            mask_means="allowed" if means == "bools" else means,
-            mask=mask,
-            numbers=self.numbers,
-            window=window_pair if self.pair else None,
-            same_along=SAME.get(self.form or "", ()),
-            turned=self.turned,
-            layout=self.layout or about.layout,
-            formula=self.formula,
-            extras=about.extras if self.drawn else {},
+            mask=reading.convert_mask,
+            extras=extras,
             reference=reference,
-            other=self.other,
-            average=self.average,
         )
 
 
-def _beside(other: Subject) -> Any:
+def _beside(other: "Subject") -> Any:
     from attnref.conformance.beside import Beside  # which reads, too
 
     return Beside(other)
 
 
-def _call(
-    *tensors: Tensor,
-    function: Callable[..., Any],
-    layout: Layout,
-    mask: Callable[[Tensor, Tensor, Tensor], Tensor],
-    drops: tuple[str, ...],
-    library: str | None,
-    switch: str | None,
-    needs: tuple[str, ...],
-    pair: bool,
-    numbers: str | None,
-    extras: Mapping[str, Draw],
-    paged: bool,
-    **options: Any,
-) -> Any:
-    query, key, _ = tensors
-    options = layout.arrange_all(options, extras)
-    if paged and layout.axes.startswith("(b, n"):
-        options["heads_third"] = True
-    if "scale" in needs and options.get("scale") is None:
-        options["scale"] = query.shape[-1] ** -0.5
-    if "attn_mask" in needs and options.get("attn_mask") is None:
-        options["attn_mask"] = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
-    if switch is not None and "is_causal" not in options:
-        options[switch] = False
-    if library:
-        function = libraries.calling(library, function)
-    given = options.get("attn_mask")
-    if given is not None:
-        options["attn_mask"] = mask(given, query, key)
-        if numbers and given.is_floating_point():
-            options[numbers] = options.pop("attn_mask")
-    if pair and options.get("window") is not None:
-        options["window"] = window_pair(options["window"])
-    for option in drops:
-        options.pop(option, None)
-    return layout.call(function, *tensors, **options)
+def _asking(about: "Subject", reading: Reading, extras: Mapping[str, Draw]) -> Callable[..., Any]:
+    """The function for PyTorch's names, axes and masks."""
+    function = rename_options(about.function, reading.names)
+    if reading.library:
+        function = libraries.calling(reading.library, function)
+    layout = LAYOUTS[reading.layout or "bhnd"]
+    drops = ["is_causal"] if reading.causal and "is_causal" not in about.supports else []
+    drops += ["enable_gqa"] if reading.shares else []
 
+    def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+        options = layout.arrange_all(options, extras)
+        if about.paged and layout.axes.startswith("(b, n"):
+            options["heads_third"] = True
+        if "scale" in reading.needs and options.get("scale") is None:
+            options["scale"] = query.shape[-1] ** -0.5
+        if "attn_mask" in reading.needs and options.get("attn_mask") is None:
+            options["attn_mask"] = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
+        if reading.switch is not None and "is_causal" not in options:
+            options[reading.switch] = False
+        options = reading.own_options(options, lambda mask: reading.convert_mask(mask, query, key))
+        for option in drops:
+            options.pop(option, None)
+        return layout.call(function, query, key, value, **options)
 
-def _wrapping(asked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    def attention(*tensors: Tensor, **options: Any) -> Any:
-        return asked(*tensors, **options)
-
-    attention.__wrapped__ = function  # type: ignore[attr-defined]
+    attention.__wrapped__ = about.function  # type: ignore[attr-defined]
     return attention

@@ -42,12 +42,12 @@ from attnref.conformance.probes import (
     value_of,
 )
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
-from attnref.conformance.reading import Reading
+from attnref.conformance.reading import Fits, Reading
 from attnref.conformance.recurrence import Recurrence, explain, gates_of, recur
 from attnref.conformance.required import NOTHING
 from attnref.conformance.signatures import OF_KEYS
 from attnref.conformance.step import StepSubject
-from attnref.conformance.subject import Fits, Subject
+from attnref.conformance.subject import Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
@@ -200,11 +200,11 @@ def _read_own(
     if said.formula.factor is None and is_softmax(trial, case):
         if has_a_sink(about, trial, case):
             return replace(said, formula=said.formula._replace(sink=True))
-        factor = own_factor(replace(about, fits=said.fits), trial)
+        factor = own_factor(replace(about, reading=replace(about.reading, fits=said.fits)), trial)
         if factor is not None:
             return replace(said, formula=said.formula._replace(factor=factor))
         return said
-    layout = LAYOUTS[said.layout or about.layout or "bhnd"]
+    layout = LAYOUTS[said.layout or about.reading.layout or "bhnd"]
     others = ("bhnd", "bnhd") if layout.heads and layout.tried else ()
     layouts = dict.fromkeys((said.layout, *others))
     for name, causal in itertools.product(layouts, dict.fromkeys((said.causal, True))):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnref import masks
 from attnref.conformance.formula import PLAIN
+from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Recurrence
 from attnref.conformance.step import StepSubject, right_step
 from attnref.conformance.subject import Subject, subject
@@ -53,7 +54,7 @@ RIGHT: Subject = subject(attention)
 
 def right_subject(about: Subject) -> Subject:
     """It, or the same with causality that cannot be switched off, and with what is its own."""
-    formula = about.formula
+    formula = about.reading.formula
     if about.reference is not None:
         return replace(about, function=_computing(about))
     if formula == PLAIN:
@@ -76,7 +77,7 @@ def right_subject(about: Subject) -> Subject:
         output: Tensor = RIGHT.function(query, key, value, **options)
         return output
 
-    return match_causality(about, replace(RIGHT, function=own, formula=formula))
+    return match_causality(about, replace(RIGHT, function=own, reading=Reading(formula=formula)))
 
 
 def _computing(about: Subject) -> Callable[..., Tensor]:
@@ -119,4 +120,5 @@ def match_causality(about: Subject, other: Subject) -> Subject:
         output: Tensor = other.function(*tensors, **{**options, "is_causal": True})
         return output
 
-    return replace(other, function=causal_attention, always_causal=True)
+    reading = replace(other.reading, causal=True)
+    return replace(other, function=causal_attention, reading=reading)

@@ -1,8 +1,9 @@
 """What a function takes, as its signature has it, or as it answers where it has none."""
 
 import ast
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -134,3 +135,26 @@ def options_taken(function: Callable[..., Any]) -> tuple[str, ...]:
             pass
         taken.append(option)
     return tuple(taken)
+
+
+def rename_options(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
+    """The function with options of our names, given its own for them."""
+    if not names:
+        return function
+
+    def attention(*tensors: Any, **options: Any) -> Any:
+        return function(*tensors, **{names.get(name, name): options[name] for name in options})
+
+    attention.__wrapped__ = function  # type: ignore[attr-defined]
+    return attention
+
+
+def unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What lies under partial functions and wrappers."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return function

@@ -381,5 +381,5 @@ def right_step(other: Subject) -> StepSubject:
         return other.function(query, *kept, attn_mask=attn_mask, **options), kept
 
     held = {each.name: getattr(other, each.name) for each in fields(other)}
-    right = StepSubject(**held | {"always_causal": True})
+    right = StepSubject(**held | {"reading": replace(other.reading, causal=True)})
     return right.stepping(Step(step))

@@ -72,7 +72,7 @@ class StepReading(Reading):
         supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])
         if not LAYOUTS[layout].heads:
             supports = {option: None for option in supports if option not in _LOST}
-        return replace(found, supports=tuple(supports), layout=layout)
+        return replace(found, supports=tuple(supports), reading=replace(self, layout=layout))
 
 
 def read_step(

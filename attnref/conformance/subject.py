@@ -1,33 +1,32 @@
 """Whom the check is about: a function, found by its name, and the options that it offers."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnref.conformance import interface
 from attnref.conformance.draws import Draw, draw_of, parse_draw
-from attnref.conformance.formula import PLAIN, Formula
 from attnref.conformance.layouts import TURNED
 from attnref.conformance.packed import adapt_packed, packing
 from attnref.conformance.paged_form import adapt_paged, paging
+from attnref.conformance.reading import Reading
 from attnref.conformance.required import filling, required_arguments
 from attnref.conformance.sessions import adapt_session, is_session
-from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
+from attnref.conformance.signatures import (
+    OPTIONS,
+    SYNONYMS,
+    options_taken,
+    rename_options,
+    signature_of,
+    unwrap,
+)
 from attnref.text import Refusal, Text
 
 GIVEN = Text("{parameter} given {value}")
-
-
-class Fits(NamedTuple):
-    """Lengths that are multiples of ``step``, and vectors of ``width``."""
-
-    step: int
-    width: int
 
 
 class CheckError(Refusal):
@@ -36,82 +35,67 @@ class CheckError(Refusal):
 
 @dataclass(frozen=True)
 class Subject:
-    """A function, its name, and which of ``OPTIONS`` it takes.
+    """A function, its name, which of ``OPTIONS`` it takes, and how it is read.
 
     ``parameters`` are the names in its signature, None where it has none to read; ``overlooked``
-    are options that it does not take, each with a parameter that may be it by another name. One
-    that is ``always_causal`` cannot be asked without causality. ``swallowed`` are options that it
-    takes through ``**kwargs`` alone, which says nothing about whether it knows them. ``fits`` are
-    the only sizes that it takes, where it does not take all; one that is ``approximate`` is asked
-    for its error and for what holds of approximations too. ``names`` are its own for options,
-    ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
-    it, as ``window`` does for a number of keys: a call is shown as it gets it. It says one thing
-    for all heads, -3, or queries, -2, in ``same_along``. ``given`` says what parameters get that
-    have no default value, and ``masks`` are parameters that may be masks beside the first; one
-    of them may be for ``numbers`` to add. ``layout`` are its axes, and ``library`` has its arrays,
-    where its signature, or its kind, shows them. One that is ``turned`` answers in other axes than
-    it is asked in, and does not say so. ``defaults`` are those of its parameters.
+    are options that it does not take, each with a parameter that may be it by another name, and
+    ``swallowed`` are those that it takes through ``**kwargs`` alone, which says nothing about
+    whether it knows them. ``mask`` turns PyTorch's, for that query and key, into its own, so that
+    a call is shown as it gets it. ``given`` says what parameters get that have no default value,
+    ``defaults`` are those of its parameters, and ``masks`` are parameters that may be masks beside
+    the first. ``library`` has its arrays, where its kind shows them. ``extras`` are tensors that
+    it takes beside query, key and value, drawn by their names.
 
-    ``extras`` are tensors that it takes beside query, key and value, drawn by their names.
-
-    What it has of its own, beside the usual formula, is its ``formula``. What is no softmax
-    attention is compared with a ``reference`` in float64, such as one made of the function
-    ``beside`` it, up to a relative ``bound`` if there is one. Where no formula is known it is
-    ``other``, which says what it is, perhaps an ``average``, and is compared with itself alone. A
-    layer that is judged as a whole is not taken ``apart``, and has so many ``heads``, if it says
-    so. A ``square`` one takes as many keys as queries alone, and one that is ``paged`` gets keys
-    and values in pages.
+    What is no softmax attention is compared with a ``reference`` in float64, such as one made of
+    the function ``beside`` it, up to a relative ``bound`` if there is one. A layer that is judged
+    as a whole is not taken ``apart``, and has so many ``heads``, if it says so. A ``square`` one
+    takes as many keys as queries alone, and one that is ``paged`` gets keys and values in pages.
     """
 
     function: Callable[..., Any]
     name: str
     supports: tuple[str, ...]
     parameters: tuple[str, ...] | None
+    reading: Reading = field(default_factory=Reading)
     overlooked: Mapping[str, str] = field(default_factory=dict)
-    always_causal: bool = False
     swallowed: tuple[str, ...] = ()
-    fits: Fits | None = None
-    approximate: bool = False
-    names: Mapping[str, str] = field(default_factory=dict)
-    mask_means: str = "allowed"
-    mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
-    window: Callable[[Any], object] | None = None
-    same_along: tuple[int, ...] = ()
+    mask: Callable[..., Tensor] | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     masks: tuple[str, ...] = ()
-    numbers: str | None = None
-    layout: str | None = None
     library: str | None = None
-    turned: bool = False
     defaults: Mapping[str, object] = field(default_factory=dict)
     extras: Mapping[str, Draw] = field(default_factory=dict)
     reference: Callable[..., Tensor] | None = None
     beside: "Subject | None" = None
     bound: float | None = None
-    formula: Formula = PLAIN
-    other: Text | None = None
-    average: bool = False
     apart: bool = True
     square: bool = False
     paged: bool = False
     heads: int = 0
 
     @property
+    def always_causal(self) -> bool:
+        """Whether it cannot be asked without causality."""
+        return bool(self.reading.causal)
+
+    @property
     def positional(self) -> bool:
         """Whether it matters where a query or a key is, so that n = m is all that it is asked."""
-        return self.always_causal or self.square or self.formula.positional
+        return self.always_causal or self.square or self.reading.formula.positional
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
+        names = self.reading.names
         return [
             (GIVEN, {"parameter": parameter, "value": value})
             for parameter, value in self.given.items()
-            if parameter not in (*self.names.values(), *self.names, *OPTIONS)
+            if parameter not in (*names.values(), *names, *OPTIONS)
         ]
 
     def default_parameters(self) -> list[str]:
         """The parameters that keep their default values, or what they are given, in each call."""
-        asked = {*OPTIONS, *self.names.values(), *self.extras, self.numbers}
+        names = self.reading.names.values()
+        asked = {*OPTIONS, *names, *self.extras, self.reading.numbers}
         return [each for each in (self.parameters or ())[3:] if each not in asked]
 
     def default_window(self) -> int | None:
@@ -127,17 +111,11 @@ class Subject:
 
     def own_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by its own names, with the mask and the window that it gets."""
-        given = dict(arguments)
-        mask, query, key = (given.get(name) for name in ("attn_mask", "query", "key"))
-        if self.mask is not None and isinstance(mask, Tensor):
-            assert isinstance(query, Tensor)
-            assert isinstance(key, Tensor)
-            given["attn_mask"] = self.mask(mask, query, key)
-            if self.numbers and mask.is_floating_point():
-                given[self.numbers] = given.pop("attn_mask")
-        if self.window is not None and given.get("window") is not None:
-            given["window"] = self.window(given["window"])
-        return {self.names.get(name, name): value for name, value in given.items()}
+        convert, query, key = self.mask, arguments.get("query"), arguments.get("key")
+        given = self.reading.own_options(
+            arguments, lambda mask: mask if convert is None else convert(mask, query, key)
+        )
+        return {self.reading.names.get(name, name): value for name, value in given.items()}
 
 
 def subject(
@@ -238,6 +216,7 @@ def subject(
         name,
         offered if supports is None else tuple(supports),
         named,
+        Reading(layout=layout),
         overlooked,
         swallowed=tuple(any_other) if supports is None else (),
         given={**given, **sinks},
@@ -246,7 +225,6 @@ def subject(
             for each in SYNONYMS["attn_mask"]
             if each in named and each != overlooked.get("attn_mask")
         ),
-        layout=layout,
         library=library,
         defaults={
             each: parameter.default
@@ -300,18 +278,6 @@ def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, 
             )
 
 
-def rename_options(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
-    """The function with options of our names, given its own for them."""
-    if not names:
-        return function
-
-    def attention(*tensors: Any, **options: Any) -> Any:
-        return function(*tensors, **{names.get(name, name): options[name] for name in options})
-
-    attention.__wrapped__ = function  # type: ignore[attr-defined]
-    return attention
-
-
 def _rename_parameters(
     signature: inspect.Signature | None, names: Mapping[str, str]
 ) -> inspect.Signature | None:
@@ -342,17 +308,6 @@ def place_of(function: Callable[..., Any]) -> tuple[str, int] | None:
         function = function.forward
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return None if code is None else (code.co_filename, code.co_firstlineno)
-
-
-def unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What lies under partial functions and wrappers."""
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        else:
-            return function
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -63,17 +63,6 @@ class Stopped(Exception):
         self.finding = finding
 
 
-class CannotSay(Exception):
-    """A mask of the function says less than this; ``what`` is all that it does.
-
-    Nobody has called the function then, so that this is no refusal of its own.
-    """
-
-    def __init__(self, what: Text) -> None:
-        super().__init__(what)
-        self.what = what
-
-
 class Raised(Exception):
     """The function raised ``error``, at ``place`` in its own code.
 
@@ -124,15 +113,15 @@ class Trial:
 
     def fit(self, sizes: Sizes) -> Sizes:
         """These, or the next ones that the function is made for."""
-        if self.subject.formula.turn is not None:  # pairs, or pairs of a part
+        if self.subject.reading.formula.turn is not None:  # pairs, or pairs of a part
             sizes = replace(sizes, d_k=-(-sizes.d_k // 8) * 8)
-        return sizes if self.subject.fits is None else sizes.fit(*self.subject.fits)
+        return sizes if self.subject.reading.fits is None else sizes.fit(*self.subject.reading.fits)
 
     def fitting(self) -> bool:
         """Whether the last call had sizes that the function is made for."""
         assert self.last is not None
-        assert self.subject.fits is not None
-        step, width = self.subject.fits
+        assert self.subject.reading.fits is not None
+        step, width = self.subject.reading.fits
         tensors = [x for x in self.last.arguments.values() if isinstance(x, Tensor)][:3]
         return all(x.shape[-2] % step == 0 and x.shape[-1] == width for x in tensors)
 
@@ -157,7 +146,7 @@ class Trial:
         Raises:
             Raised: what the function raised.
         """
-        given = {self.subject.names.get(name, name) for name in options}
+        given = {self.subject.reading.names.get(name, name) for name in options}
         for name, extra in self.given_extras(query, key).items():
             if name not in given:
                 options.setdefault(name, extra)
@@ -298,7 +287,7 @@ class Trial:
     def restrict_mask(self, mask: Tensor) -> Tensor:
         """The mask, or its first row or head for all, where the function's says no more."""
         shape = mask.shape
-        for axis in self.subject.same_along:
+        for axis in self.subject.reading.same_along:
             if mask.ndim >= -axis:
                 mask = mask.narrow(axis, 0, min(1, mask.shape[axis]))
         return mask.expand(shape).contiguous()
@@ -327,7 +316,7 @@ class Trial:
     def visible_pairs(self, case: Case) -> Tensor:
         """What each query sees without a mask, ``(n, m)``: all, its past, or its window."""
         n, m = case.query.shape[-2], case.key.shape[-2]
-        window = self.subject.formula.window
+        window = self.subject.reading.formula.window
         seen = torch.ones(n, m, dtype=torch.bool) if window is None else window.seen(n, m)
         return seen.tril() if self.subject.always_causal else seen
 
@@ -346,7 +335,7 @@ class Trial:
         own = self.weights(query, key)
         weights = own * factor
         total = weights.sum(-1, keepdim=True)
-        if self.subject.formula.sink:  # which has what the keys do not get
+        if self.subject.reading.formula.sink:  # which has what the keys do not get
             total = total + (1 - own.sum(-1, keepdim=True))
         return weights / total @ self.to_double(value)
 
@@ -433,8 +422,12 @@ class Trial:
     def draw(self, sizes: Sizes, seed: int) -> Case:
         """A case; keys of a delta rule are no longer than 1, or its state may grow."""
         case = Case.draw(sizes, seed)
-        known = isinstance(self.subject.reference, Recurrence) or self.subject.other is not None
-        if known or recurrence.gates_of(self.subject.extras):
+        other = self.subject.reading.other is not None
+        if (
+            other
+            or isinstance(self.subject.reference, Recurrence)
+            or recurrence.gates_of(self.subject.extras)
+        ):
             case = replace(case, key=torch.nn.functional.normalize(case.key, dim=-1))
         return case
 
@@ -456,7 +449,7 @@ class Trial:
 
     def tolerance(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """What rounding may do to the output; where no formula is known, to the largest number."""
-        if self.subject.other is None:
+        if self.subject.reading.other is None:
             return self.truth(query, key, value, **options).allowance
         output = self.call(query, key, value, **options)
         largest = output.abs().nan_to_num(0.0, 0.0).amax() if output.numel() else output.sum()
@@ -518,7 +511,7 @@ class Trial:
 
     def usual_scale(self, d_k: int) -> float:
         """The factor where none is given: 1/sqrt(d_k), or its own."""
-        factor = self.subject.formula.factor
+        factor = self.subject.reading.formula.factor
         return float(d_k**-0.5) if factor is None else factor.value(d_k)
 
     def _question(
@@ -537,10 +530,10 @@ class Trial:
 
     def own_setting(self, query: Tensor, key: Tensor) -> dict[str, Any]:
         """What is its own, as the fields of a :class:`Setting`; sinks and biases are measured."""
-        setting = self.subject.formula.setting(query, key)
-        if self.subject.formula.sink:
+        setting = self.subject.reading.formula.setting(query, key)
+        if self.subject.reading.formula.sink:
             setting["sink"] = self._sinks(query.shape[-3], query.shape[-1])
-        if self.subject.formula.biased and query.shape[-2] == key.shape[-2]:
+        if self.subject.reading.formula.biased and query.shape[-2] == key.shape[-2]:
             setting["bias"] = self._bias(query.shape[-3], *query.shape[-2:])
         return setting
 

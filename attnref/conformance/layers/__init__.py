@@ -12,7 +12,8 @@ from attnref.conformance.layers.functions import adapt_layer, first_layer
 from attnref.conformance.layers.projections import Inseparable
 from attnref.conformance.layers.whole import READY_MADE, whole_subject
 from attnref.conformance.program import watch
-from attnref.conformance.subject import CheckError, Subject, subject, unwrap
+from attnref.conformance.signatures import unwrap
+from attnref.conformance.subject import CheckError, Subject, subject
 from attnref.text import Text
 
 LAYER = Text("a layer: {parts}")

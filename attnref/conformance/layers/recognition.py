@@ -21,6 +21,7 @@ from attnref.conformance.layers.projections import (
     matrices,
 )
 from attnref.conformance.properties.scaling import effective_scale
+from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Unclear
 from attnref.conformance.subject import CheckError, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
@@ -138,7 +139,7 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
 def _recurs(layer: Layer, plan: Projections) -> bool:
     """Whether it is a recurrence between its projections, with whatever constants."""
     about = Subject(functools.partial(layer.apply_plan, plan), layer.maker.name, (), None)
-    trial = Trial(replace(about, always_causal=True), torch.float32, _CPU)
+    trial = Trial(replace(about, reading=Reading(causal=True)), torch.float32, _CPU)
     try:
         return trial.measure().rate is not None
     except (Raised, Stopped, Unclear):
@@ -197,7 +198,7 @@ def _error(layer: Layer, plan: Projections, case: Case) -> float:
     about = Subject(functools.partial(layer.apply_plan, plan), layer.maker.name, (), None)
     errors = [math.inf]
     for causal in (False, True):
-        trial = Trial(replace(about, always_causal=causal), torch.float32, _CPU)
+        trial = Trial(replace(about, reading=Reading(causal=causal)), torch.float32, _CPU)
         fit = effective_scale(trial, case)
         if fit.good:
             scores = fit.factor * trial.to_double(case.query) @ trial.to_double(case.key).mT

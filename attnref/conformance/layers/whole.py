@@ -14,7 +14,8 @@ from attnref.conformance.layers.construction import HEAD_WIDTHS, HEADS, WIDTHS
 from attnref.conformance.layers.entry import Entry
 from attnref.conformance.layers.projections import matrices
 from attnref.conformance.meanings import FORMS, MEANINGS
-from attnref.conformance.subject import CheckError, Fits, Subject
+from attnref.conformance.reading import Fits, Reading
+from attnref.conformance.subject import CheckError, Subject
 from attnref.text import Text
 
 AS_A_WHOLE = Text("judged as a whole, for {why}")
@@ -168,13 +169,15 @@ def whole_subject(
         name,
         (*["attn_mask"] * bool(hiding), *["is_causal"] * causal),
         tuple(dict.fromkeys((*entry.tensors, *entry.options, *names))),
+        Reading(
+            {"attn_mask": hiding.parameter} if hiding else {},
+            form=hiding.form if hiding and hiding.form in _OF_KEYS else None,
+            causal=bool(causal),
+            fits=Fits(1, found.width),
+            other=why,
+        ),
         {} if hiding or not names else {"attn_mask": names[0]},
-        always_causal=causal,
-        fits=Fits(1, found.width),
-        names={"attn_mask": hiding.parameter} if hiding else {},
         mask=found.convert_mask if hiding else None,
-        same_along=(-2,) if hiding and hiding.form in _OF_KEYS else (),
-        other=why,
         apart=False,
         heads=_heads(layer),
         tensors=entry.tensors,

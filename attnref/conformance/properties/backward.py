@@ -101,7 +101,7 @@ def _check_penalty(trial: Trial, case: Case, **options: Any) -> Finding | None:
     holds_of="any",
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
-    if trial.subject.other is not None:
+    if trial.subject.reading.other is not None:
         return _check_slope(trial, case)
     found = _check_gradients(trial, case)
     mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))

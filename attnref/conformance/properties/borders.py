@@ -37,7 +37,7 @@ _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs 
     follows=("shape", "determinism"),
 )
 def borders(trial: Trial, case: Case) -> Finding | None:
-    if trial.subject.layout != "packed":
+    if trial.subject.reading.layout != "packed":
         return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     inputs = (case.query, case.key, case.value)
     expected = trial.call(*inputs)
@@ -49,7 +49,7 @@ def borders(trial: Trial, case: Case) -> Finding | None:
     longer = _check_longer(trial, case)
     if longer is not None:
         return longer
-    if trial.subject.reference is not None or trial.subject.other is not None:
+    if trial.subject.reference is not None or trial.subject.reading.other is not None:
         return None  # what a weight is, only a softmax says
     lost = trial.weights(case.query, case.key).abs() < _WEIGHTLESS
     lost &= trial.visible_pairs(case)

@@ -76,7 +76,7 @@ def _ways(trial: Trial, case: Case) -> Iterator[tuple[Text, dict[str, Any]]]:
 def _blind(trial: Trial, case: Case) -> dict[str, Tensor]:
     """A mask that forbids one row, or all rows of a sample."""
     n, m = case.query.shape[-2], case.key.shape[-2]
-    if -2 in trial.subject.same_along:
+    if -2 in trial.subject.reading.same_along:
         samples = torch.arange(case.query.shape[0]) > 0
         return {"attn_mask": samples[:, None, None, None].expand(-1, 1, 1, m).contiguous()}
     return {"attn_mask": (torch.arange(n) != n // 2)[:, None].expand(n, m).contiguous()}

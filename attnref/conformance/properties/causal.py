@@ -175,9 +175,9 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
         seen = seen_keys(weights)
         top_left = masks.causal(n, m, alignment="top-left").dense()
         bottom_right = masks.causal(n, m, alignment="bottom-right").dense()
-        if trial.subject.formula.window is not None:
-            top_left = top_left & trial.subject.formula.window.seen(n, m)
-            bottom_right = bottom_right & trial.subject.formula.window.seen(n, m, m - n)
+        if trial.subject.reading.formula.window is not None:
+            top_left = top_left & trial.subject.reading.formula.window.seen(n, m)
+            bottom_right = bottom_right & trial.subject.reading.formula.window.seen(n, m, m - n)
         keyed = bottom_right.any(-1)  # the other queries have no key
         if all_equal(seen, top_left):
             found.add(TOP_LEFT)

@@ -33,7 +33,7 @@ _HEADS = 12
     follows=OF_NUMBERS,
 )
 def slopes(trial: Trial, case: Case) -> Finding | None:
-    kind = trial.subject.formula.slopes
+    kind = trial.subject.reading.formula.slopes
     if kind is None:
         return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     usual, *others = SERIES
@@ -66,8 +66,9 @@ def _unknown_slopes(trial: Trial, case: Case) -> Finding | None:
 
 
 def _has(trial: Trial, case: Case, kind: str) -> bool:
-    formula = trial.subject.formula._replace(slopes=kind)
-    other = Trial(replace(trial.subject, formula=formula), trial.dtype, trial.device)
+    reading = trial.subject.reading
+    reading = replace(reading, formula=reading.formula._replace(slopes=kind))
+    other = Trial(replace(trial.subject, reading=reading), trial.dtype, trial.device)
     try:
         output = trial.call(case.query, case.key, case.value)
     except Raised:
@@ -103,7 +104,7 @@ OF_WHOLE = Text(
     choices={HALF: "half", NEIGHBOURS: "neighbours"},
 )
 def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
-    turn = trial.subject.formula.turn
+    turn = trial.subject.reading.formula.turn
     if turn is None:
         return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     return Finding(Verdict.CONVENTION, HALF if turn.half else NEIGHBOURS)
@@ -119,7 +120,7 @@ def rotary_pairs(trial: Trial, case: Case) -> Finding | None:
     choices={OF_PART: "part", OF_WHOLE: "head"},
 )
 def rotary_width(trial: Trial, case: Case) -> Finding | None:
-    turn = trial.subject.formula.turn
+    turn = trial.subject.reading.formula.turn
     if turn is None or turn.part == 1.0:
         return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)
     return Finding(Verdict.CONVENTION, OF_WHOLE if turn.over else OF_PART)

@@ -120,7 +120,7 @@ def _masked_row(trial: Trial, case: Case) -> tuple[Tensor, tuple[slice, ...]]:
     To all queries of the last sample, where the function's masks are the same for all queries.
     """
     (b, _, n), m = case.query.shape[:3], case.key.shape[-2]
-    if -2 in trial.subject.same_along:
+    if -2 in trial.subject.reading.same_along:
         samples = (torch.arange(b) < b - 1)[:, None, None, None]
         return samples.expand(b, 1, 1, m).contiguous(), (slice(b - 1, b),)
     row = n // 2
@@ -147,7 +147,7 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
     zeros = torch.zeros_like(case.value[blind])
     declined = []
     kinds = [(BOOL, allowed), (FLOAT, bias)]
-    added = trial.subject.mask_means == "added"  # so it is never given bools
+    added = trial.subject.reading.mask_means == "added"  # so it is never given bools
     asked = kinds[1:] if added else kinds[: 2 - yes_or_no(trial, case)]
     for kind, mask in asked:
         try:
@@ -183,9 +183,10 @@ def _explain_row(
     else:
         text = failure.text
     values = dict(failure.values)
-    kind, name = values["kind"], trial.subject.names.get("attn_mask", "attn_mask")
-    name = trial.subject.numbers if kind is FLOAT and trial.subject.numbers else name
-    means = trial.subject.mask_means if kind is BOOL else "added"
+    kind, reading = values["kind"], trial.subject.reading
+    name = reading.names.get("attn_mask", "attn_mask")
+    name = reading.numbers if kind is FLOAT and reading.numbers else name
+    means = reading.mask_means if kind is BOOL else "added"
     return failure.reword(text, **values, none=_NONE[means].format(name))
 
 
@@ -243,7 +244,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     if not offered:
         return trial.not_claimed("attn_mask", "is_causal")
     # The blocks of a window start somewhere: of two keys one is not the first of its block.
-    hidden = (1, 2) if trial.subject.formula.window is not None and n > 2 else (1,)
+    hidden = (1, 2) if trial.subject.reading.formula.window is not None and n > 2 else (1,)
     lasts = {"attn_mask": (1,), "is_causal": hidden}
     asked = offered if trial.subject.apart else offered[:1]
     for option, last in [(each, last) for each in asked for last in lasts[each]]:

@@ -83,7 +83,7 @@ def _check_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
             return found
     if not trial.is_right(case):
         return None  # what it does before the factor is not known
-    plain = trial.subject.reference is None and trial.subject.formula.plain
+    plain = trial.subject.reference is None and trial.subject.reading.formula.plain
     if half.dtype == torch.bfloat16:
         return _find_miss(half, case, AUTOCAST, _autocast(trial), {})
     return overflows(half, case) if plain else None

@@ -149,7 +149,7 @@ def _check_buffers(trial: Trial, case: Case) -> Finding | None:
     found = miss(kept.double().cpu(), before, 0.0)
     if found is not None:
         return trial.failure(OVERWRITTEN, before, **found.values())
-    if trial.subject.other is not None:
+    if trial.subject.reading.other is not None:
         return None
     right = trial.truth(new.query, new.key, new.value)
     found = miss(output, right.output, right.allowance)

@@ -40,7 +40,7 @@ def lengths_of_keys(trial: Trial, case: Case) -> Finding | None:
     m = case.key.shape[-2]
     inputs = (case.query, case.key, case.value)
     lengths = m - 2 * torch.arange(b) % max(1, m - n)
-    name = trial.subject.names.get("key_lengths", "key_lengths")
+    name = trial.subject.reading.names.get("key_lengths", "key_lengths")
     values = {"name": name, "lengths": lengths.tolist(), "n": n}
     key = torch.arange(m)
     within = (key < lengths[:, None])[:, None, None]

@@ -128,7 +128,7 @@ def _call_widths(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Ten
 )
 def single_token(trial: Trial, case: Case) -> Finding | None:
     query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
-    if trial.subject.other is not None:
+    if trial.subject.reading.other is not None:
         bad = (output := trial.call(query, key, value))[~output.isfinite()]
         return trial.failure(NOT_FINITE, got=float(bad[0])) if len(bad) else None
     expected = trial.truth(query, key, value).output
@@ -136,7 +136,7 @@ def single_token(trial: Trial, case: Case) -> Finding | None:
     found = miss(trial.call(query, key, value), expected, allowance)
     if found is not None:
         return trial.failure(ONE_KEY, expected, n=1, **found.values())
-    if trial.subject.positional or trial.subject.formula.sink:
+    if trial.subject.positional or trial.subject.reading.formula.sink:
         return None  # whether one query, or one key among several, sees any is a convention
     try:
         return _check_one(trial, case)

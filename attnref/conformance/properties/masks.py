@@ -9,8 +9,9 @@ from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import argmax_index, miss
+from attnref.conformance.meanings import CannotSay
 from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
-from attnref.conformance.trial import CannotSay, Raised, Trial
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -118,7 +119,7 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     for text, way in ways.items():
         if _is_close(weights, way / way.sum(-1, keepdim=True)):
             return found.reword(text)
-    if -2 in trial.subject.same_along and _hides_queries(mask, weights, own):
+    if -2 in trial.subject.reading.same_along and _hides_queries(mask, weights, own):
         return found.reword(QUERIES)
     leaks = weights.masked_fill(mask, 0.0).abs()
     if bool((leaks > 0).any()):

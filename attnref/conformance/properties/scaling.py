@@ -129,7 +129,7 @@ def centre(x: Tensor, seen: Tensor) -> Tensor:
     follows=OF_NUMBERS,
 )
 def scale(trial: Trial, case: Case) -> Finding | None:
-    factor = trial.subject.formula.factor
+    factor = trial.subject.reading.formula.factor
     usual = _check_default(trial, case)
     if factor is not None and factor.stated is None and usual is None:
         text = OWN_FIXED if factor.fixed else OWN_MULTIPLE
@@ -195,7 +195,7 @@ def _check_default(trial: Trial, case: Case) -> Finding | None:
         return failure.reword(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
         return None  # something else is wrong
-    stated = trial.subject.formula.factor
+    stated = trial.subject.reading.formula.factor
     if stated is not None and stated.stated is not None:
         return failure.reword(STATED, **values)
     other = effective_scale(trial, Case.draw(narrow, case.seed))

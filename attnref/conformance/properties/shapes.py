@@ -45,7 +45,7 @@ def shape(trial: Trial, case: Case) -> Finding | None:
         elif got == (batch, n, heads * value.shape[-1]):
             text = MERGED
         return trial.failure(text, got=got, expected=expected)
-    if trial.subject.turned:  # it was given the axes back, or it would not be attention
+    if trial.subject.reading.turned:  # it was given the axes back, or it would not be attention
         turned = (batch, n, heads, value.shape[-1])
         return Finding(Verdict.CONVENTION, SWAPPED, {"got": turned, "expected": expected})
     if several is None:

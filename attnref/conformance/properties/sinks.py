@@ -50,7 +50,7 @@ def sink_share(trial: Trial, case: Case) -> Finding | None:
     heads, n = case.query.shape[1:3]
     inputs = (case.query, case.key, case.value)
     sink = torch.linspace(-1.0, 1.0, heads, dtype=torch.float64) + 0.25
-    name = trial.subject.names.get("sink", "sink")
+    name = trial.subject.reading.names.get("sink", "sink")
     ways: list[tuple[Text, dict[str, Any]]] = [(ALONE, {})]
     # The second hides all keys of a first block of four.
     for seen in (torch.arange(n) != n // 2, torch.arange(n) > n // 2):

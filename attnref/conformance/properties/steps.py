@@ -123,7 +123,7 @@ def pieces(trial: Trial, case: Case) -> Finding | None:
 
 def _check_beyond(trial: Trial, case: Case) -> Finding | None:
     """Pieces that cross the border of its own window."""
-    window = trial.subject.formula.window
+    window = trial.subject.reading.formula.window
     if window is None or window.back > _LONG:
         return None
     n = window.back + window.first + 5  # where each piece has lost keys of before
@@ -151,7 +151,7 @@ def _check_cuts(
                 Verdict.NOT_CLAIMED, UNCUT, {"pieces": _sum(cut), "error": error}
             )
             continue
-        window = trial.subject.formula.window
+        window = trial.subject.reading.formula.window
         if window is not None and max(cut) > window.back and output.isnan().any():
             refused = refused or Finding(Verdict.NOT_CLAIMED, UNFIT, {"pieces": _sum(cut)})
             continue
@@ -324,7 +324,7 @@ _ROWS = 4  # of the last positions that are compared: those around the end of a 
     asked_of=("step",),
 )
 def long_caches(trial: Trial, case: Case) -> Finding | None:
-    if not trial.is_right(case) or trial.subject.formula.biased:
+    if not trial.is_right(case) or trial.subject.reading.formula.biased:
         return None  # `oracle` tells of it; what is measured takes too long
     for n in _LENGTHS:
         long = trial.draw(Sizes(batch=1, heads=1, n=n), case.seed)

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
+from attnref.conformance.meanings import CannotSay
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import OF_CAUSALITY, OF_MASKS, OF_NUMBERS, rule
-from attnref.conformance.trial import CannotSay, Raised, Trial
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
@@ -253,7 +254,7 @@ _LARGEST = 2**23
     holds_of="any",
 )
 def other_sizes(trial: Trial, case: Case) -> Finding | None:
-    if trial.subject.other is not None:
+    if trial.subject.reading.other is not None:
         return _check_beginnings(trial, case)
     if not trial.is_right(case):
         return None  # `oracle` tells of it

@@ -77,7 +77,7 @@ def causality_of(trial: Trial, seen: Tensor, width: int) -> dict[str, bool]:
     n = seen.shape[-1]
     i, j = torch.arange(n)[:, None], torch.arange(n)
     alone = all_equal(seen, j > i - width) or all_equal(seen, j >= i - width)
-    asked = alone and trial.subject.window is None and trial.offers("is_causal")
+    asked = alone and not trial.subject.reading.pair and trial.offers("is_causal")
     return {"is_causal": True} if asked else {}
 
 
@@ -178,8 +178,8 @@ def _neutral(trial: Trial, case: Case, flag: dict[str, bool]) -> Finding | None:
     """
     plain = trial.weights(case.query, case.key, **flag)
     past = plain.tril() / plain.tril().sum(-1, keepdim=True)
-    name = trial.subject.names.get("window", "window")
-    for window in (0, -1) if name == "window_size" and trial.subject.window is None else (0,):
+    name = trial.subject.reading.names.get("window", "window")
+    for window in (0, -1) if name == "window_size" and not trial.subject.reading.pair else (0,):
         try:
             weights = trial.weights(case.query, case.key, window=window, **flag)
         except (Raised, Stopped):
@@ -203,7 +203,7 @@ def _neutral(trial: Trial, case: Case, flag: dict[str, bool]) -> Finding | None:
     follows=("shape", "determinism", "row_sums"),
 )
 def window_default(trial: Trial, case: Case) -> Finding | None:
-    width, window = trial.subject.default_window(), trial.subject.formula.window
+    width, window = trial.subject.default_window(), trial.subject.reading.formula.window
     if not (trial.subject.always_causal or trial.offers("is_causal")):
         return Finding(Verdict.NOT_CLAIMED, NOTHING_SUCH)  # across sequences it may mean nothing
     if width is None or window is not None or width > _LONGEST:
