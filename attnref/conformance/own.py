@@ -23,7 +23,7 @@ from attnref.conformance.properties.scaling import (
     effective_scale,
     named_factors,
 )
-from attnref.conformance.recurrence import Recurrence, Unclear
+from attnref.conformance.recurrence import Recurrence, Unclear, gates_of
 from attnref.conformance.signatures import SYNONYMS, signature_of, unwrap
 from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import Subject
@@ -101,8 +101,11 @@ def _names(function: Callable[..., Any]) -> Iterator[str]:
 def own_window(about: Subject, trial: Trial) -> Window | None:
     """The window that hides keys by default; None where none is seen to hide any.
 
-    A key is followed through the values: the outputs that it moves are those that see it.
+    A key is followed through the values: the outputs that it moves are those that see it. What
+    has gates forgets, and hides nothing.
     """
+    if gates_of(about.extras):
+        return None
     long = Sizes(batch=1, heads=1, n=_length(about))
     kept = 0
     seen = _seeing_three(trial, long, kept) or _seeing_three(trial, Sizes(), kept)

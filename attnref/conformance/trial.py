@@ -499,7 +499,7 @@ class Trial:
         assert self.subject.reference is not None
         with torch.enable_grad(), self._not_its_own():
             output = self.reference(case.query)(*leaves, **given)
-            found = torch.autograd.grad(output, leaves, self.to_double(grad_output))
+            found = torch.autograd.grad(loss(output, self.to_double(grad_output)), leaves)
         unit = torch.finfo(self.dtype).eps / 2
         terms = sum(case.query.shape[-2:]) + case.value.shape[-1]
         measured = getattr(self.subject.reference, "rate", None) is not None

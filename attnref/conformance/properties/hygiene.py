@@ -278,4 +278,4 @@ def _work(trial: Trial, inputs: list[Tensor]) -> float:
 
 _LENGTHS = (128, 512, 2048)
 # Seconds of work; a call four times as long takes 16 times as much, with the profiler more.
-_PATIENCE = 0.1
+_PATIENCE = 0.03
