@@ -84,7 +84,7 @@ def test_each_method_is_called_three_times_before_its_first_sample(tiny, backwar
     settings = dataclasses.replace(tiny, methods=["counting"], lengths=[23], backward=backward)
     (result,) = measure(settings).results
     before = samples[-result.samples]  # calls when the first of its samples begins
-    assert before == 4 if backward else before == 3
+    assert before == 5 if backward else before == 3
     assert len(calls) == before + result.samples
 
 
