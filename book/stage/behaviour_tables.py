@@ -182,7 +182,7 @@ def answer_list(question: str, root: Path, language: str) -> str:
         rows.append(f"<div><dt>{text} <small>{count}</small></dt><dd>{lines}</dd></div>")
     title = escape(questions(root)[question]["title"][language])
     note = ""
-    if absent:
+    if absent and "of" not in questions(root)[question]:  # who else is there is no model
         note = WORDS[language]["count"].format(count=sum(map(len, absent.values())))
         note = f"<p><small>{note}</small></p>"
     return (

@@ -15,6 +15,7 @@ from attnref.conformance.layers.entry import Entry
 from attnref.conformance.layers.projections import matrices
 from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.reading import Fits, Reading
+from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.subject import CheckError, Subject
 from attnref.text import Text
 
@@ -105,6 +106,11 @@ class Whole:
         columns = [self.moved_positions(x, _change_position(x, j), mask)[0] for j in range(_LENGTH)]
         return torch.stack(columns, -1)
 
+    def obeys(self, mask: Tensor) -> bool:
+        """Whether the mask changes anything."""
+        x = torch.randn(1, 1, _LENGTH, self.width, generator=_generator())
+        return not torch.equal(self(x), self(x, attn_mask=mask))
+
 
 @dataclass(frozen=True)
 class WholeSubject(Subject):
@@ -191,7 +197,8 @@ def _answering(layer: nn.Module, entry: Entry, names: list[str], widths: list[in
         found = _read(layer, each, widths)
         if found is None:
             continue
-        hiding = next(_hiding(found, names, found.dependence()), None)
+        ways = itertools.chain(_hiding(found, names), _hiding(found, names, leaking=True))
+        hiding = next(ways, None)
         if each is usual:
             return replace(found, hiding=hiding)
         if hiding is not None and hiding.parameter in each.masks:
@@ -229,18 +236,26 @@ def _change_position(x: Tensor, j: int) -> Tensor:
     return other
 
 
-def _hiding(whole: Whole, names: list[str], sight: Tensor) -> Iterator[Hiding]:
-    """The parameters that hide a position from all others, and leave the rest in sight."""
+def _hiding(whole: Whole, names: list[str], leaking: bool = False) -> Iterator[Hiding]:
+    """The parameters that hide a position from all others, and leave the rest in sight.
+
+    One that is ``leaking`` is a mask by its name and changes the output, but hides it from none:
+    a convolution may carry it on to those next to it.
+    """
     hidden = _LENGTH // 2
     mask = (torch.arange(_LENGTH) != hidden).expand(_LENGTH, _LENGTH)
     others = mask.T & ~torch.eye(_LENGTH, dtype=torch.bool)  # its own row may be anything
+    sight = whole.dependence() & others
+    names = [name for name in names if not leaking or name in SYNONYMS["attn_mask"]]
     for name, means, form in itertools.product(names, MEANINGS, FORMS):
         hiding = Hiding(name, means, form)
+        tried = replace(whole, hiding=hiding)
         try:
-            found = replace(whole, hiding=hiding).dependence(mask)
+            found = tried.dependence(mask) & others
+            obeys = not leaking or tried.obeys(mask)
         except Exception:
             continue  # it wants another form
-        if torch.equal(found & others, sight & mask & others):
+        if obeys and torch.equal(found, sight if leaking else sight & mask):
             yield hiding
 
 

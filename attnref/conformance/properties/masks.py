@@ -139,13 +139,17 @@ def _hides_positions(trial: Trial, case: Case) -> Finding | None:
     """Of a layer: what is hidden from a position moves no output there, and what is not, does."""
     n = case.query.shape[-2]
     own = torch.eye(n, dtype=torch.bool)
-    mask = trial.restrict_mask(_chain(trial, case))
+    if -2 in trial.subject.reading.same_along:  # one position is hidden from all the others
+        mask = (torch.arange(n) != n // 2)[None]
+        read = mask.mT
+    else:
+        mask = trial.restrict_mask(_chain(trial, case))
+        read = mask.diagonal()[:, None]  # a position that its own mask hides is nobody's output
     plain, found = trial.dependence(case), trial.dependence(case, attn_mask=mask)
     seen = (plain & mask) | own
     reached = seen.clone()
     for _ in range(n):  # through others, where it has several layers
         reached = (reached.long() @ seen.long()) > 0
-    read = mask.diagonal()[:, None]  # a position that its own mask hides is nobody's output
     for text, wrong in ((SEEN_THROUGH, found & ~reached), (HIDDEN_TOO, plain & mask & ~found)):
         wrong = wrong & read & ~own
         if wrong.any():

@@ -53,6 +53,8 @@ CASES = [
         *("recurrences.decay_start", "function", "borders", "before it"),
         {**_BESIDE, "draw": {"initial_state": "normal(b, k, d, e)"}},
     ),
+    Case("recurrences.l2norm", "function", "silent_arguments", "use_qk_l2norm_in_kernel"),
+    Case("recurrences.Padded", "layer", "mask_polarity", "is hidden from position"),
     Case("recurrences.normalizer_step", "step", "pieces", "one position at a time", _BESIDE),
     Case(
         *("packed.borders", "function", "borders", "notices the one before it"),
@@ -103,8 +105,6 @@ CASES = [
 
 NOT_YET = {
     "windows.bound": "good: sliding_window=0, which leaves no key, counts as wrong",
-    "recurrences.l2norm": "good: use_qk_l2norm_in_kernel is taken for a switch without effect",
-    "recurrences.Padded": "bad: its mask is not recognised, so that it is not asked for it",
     "steps.lengths": "both: cache_seqlens, without which it fails, is not given",
     "bias.bias_step": "good: it takes minutes",
 }
