@@ -1,5 +1,6 @@
 """What a change of the inputs does to the output."""
 
+import math
 from typing import Any
 
 import torch
@@ -84,8 +85,9 @@ def _check_penalty(trial: Trial, case: Case, **options: Any) -> Finding | None:
             continue  # a reference that does not depend on it
         got = torch.zeros_like(expected) if got is None else got
         wrong = miss(got, expected, share * float(expected.abs().max()))
-        if wrong is not None:
-            return trial.failure(OTHER_SECOND, name=name, **wrong.values())
+        if wrong is not None:  # NaN is loud
+            fails = trial.unsafe_failure if math.isnan(wrong.got) else trial.failure
+            return fails(OTHER_SECOND, name=name, **wrong.values())
     return None
 
 
