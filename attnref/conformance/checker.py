@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from attnref.conformance.beside import Beside
 from attnref.conformance.examination import examine
 from attnref.conformance.isolation import HUNG, Unusable, run_isolated
-from attnref.conformance.layers import instance_as_a_whole, lines, make_subject
+from attnref.conformance.layers import instance_as_a_whole, lines, make_subject, whole_beside
+from attnref.conformance.layers.construction import is_maker
 from attnref.conformance.layers.whole import WholeSubject
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property, find_causes
@@ -160,7 +162,10 @@ def find_subject(
     signature = signature_of(settings.against)  # of one that is written in C there is none
     taken = signature.parameters if signature is not None else ()
     draws = {each: how for each, how in settings.draw.items() if each in taken}
-    beside = make_subject(settings.against, draws=draws)
+    if isinstance(about, WholeSubject):
+        return replace(about, bound=settings.bound)  # and its weights go to the other
+    arguments = settings.arguments if is_maker(settings.against) else None
+    beside = make_subject(settings.against, arguments=arguments, draws=draws)
     return replace(about, bound=settings.bound, beside=beside)
 
 
@@ -235,14 +240,17 @@ def _read_or_whole(
         if whole is None:
             raise
         about = whole
-    for name in ("against", "scale"):
-        if getattr(settings, name) is not None:
-            raise CheckError(
-                "{setting}: {name} is judged as a whole layer, from its input to its output, where "
-                "this cannot be asked. Leave it out, or name a function of query, key and value.",
-                setting=name,
-                name=about.name,
-            )
+    assert isinstance(about, WholeSubject)
+    if settings.scale is not None:
+        raise CheckError(
+            "scale: {name} is judged as a whole layer, from its input to its output, where this "
+            "cannot be asked. Leave it out, or name a function of query, key and value.",
+            name=about.name,
+        )
+    if settings.against is not None:
+        other = whole_beside(about, settings.against, settings.arguments)
+        reference: Any = Beside(other)
+        about = replace(about, reference=reference, beside=None)
     return about, Reading(causal=about.always_causal), settings.limit
 
 

@@ -59,6 +59,8 @@ _TRIES = 150  # smaller cases that are tried for one counterexample
 def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]:
     """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
     known = ("any", "average") if trial.subject.reading.average else ("any",)
+    if trial.subject.reference is not None and not trial.subject.apart:
+        known = ("any", "formula") if prop.name == "oracle" else known  # a layer beside a layer
     if trial.subject.reading.other is not None and prop.holds_of not in known:
         text = NO_SOFTMAX if trial.subject.apart else APART
         yield Finding(Verdict.NOT_ASKED, text, {"what": trial.subject.reading.other})

@@ -16,6 +16,7 @@ from attnref.conformance.properties import (
     masks,
     symmetries,
     together,
+    weights,
 )
 from attnref.conformance.subject import CheckError
 
@@ -350,6 +351,32 @@ class Narrow(NoMixing):
 def test_what_is_no_attention_is_refused(make):
     with pytest.raises(CheckError, match=r"^function: .* cannot be called as f"):
         judge(make())
+
+
+class Unscaled(Block):
+    def scores(self, q, k):
+        return q @ k.mT
+
+
+class Wider(Block):
+    def __init__(self):
+        super().__init__(dim=36)
+
+
+def test_a_layer_is_judged_beside_one_that_gets_its_weights():
+    for layer in (Block(), Block):
+        assert judge(layer, against=Block).passed()
+    (result,) = judge(Unscaled(), against=Block, only=["oracle"]).results
+    assert (result.verdict, result.finding.text) == (Verdict.WRONG, weights.OTHER)
+    for other, said in {
+        lambda x: x: r"^against: .* is no layer, and Block is judged as a whole",
+        Wider: r"^against: Wider cannot get the weights of Block: .* size mismatch",
+        NoMixing: r"^against: NoMixing cannot get the weights of Block: ",
+    }.items():
+        with pytest.raises(CheckError, match=said):
+            judge(Block(), against=other)
+    with pytest.raises(CheckError, match=r"^scale: Block is judged as a whole layer"):
+        judge(Block(), scale=0.5)
 
 
 def test_names_that_are_said_are_those_of_a_function():

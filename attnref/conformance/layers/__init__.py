@@ -1,5 +1,6 @@
 """Layers, judged as functions of query, key and value that begin behind their projections."""
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from torch import nn
 from attnref.conformance.layers.construction import Maker, is_maker
 from attnref.conformance.layers.functions import adapt_layer, first_layer
 from attnref.conformance.layers.projections import Inseparable
-from attnref.conformance.layers.whole import READY_MADE, whole_subject
+from attnref.conformance.layers.whole import READY_MADE, WholeSubject, whole_subject
 from attnref.conformance.program import watch
 from attnref.conformance.signatures import unwrap
 from attnref.conformance.subject import CheckError, Subject, subject
@@ -68,7 +69,43 @@ def make_subject(
     return about
 
 
-def instance_as_a_whole(about: Subject) -> Subject | None:
+def whole_beside(about: WholeSubject, other: Any, arguments: Mapping[str, Any]) -> Subject:
+    """Another layer with the weights of one that is judged as a whole.
+
+    Raises:
+        CheckError: when it is none, or has other weights.
+    """
+    name = str(getattr(other, "__qualname__", type(other).__name__))
+    layer = first_layer(Maker(other, name, arguments))[1] if is_maker(other) else other
+    if not isinstance(layer, nn.Module):
+        raise CheckError(
+            "against: {name} is no layer, and {about} is judged as a whole, from its input to its "
+            "output. Name a class of layers with the same weights.",
+            name=name,
+            about=about.name,
+        )
+    assert about.layer is not None
+    layer = copy.deepcopy(layer)
+    try:
+        layer.load_state_dict(about.layer.state_dict())
+    except RuntimeError as error:
+        raise CheckError(
+            "against: {name} cannot get the weights of {about}: {error}. Both need the same names "
+            "and shapes.",
+            name=name,
+            about=about.name,
+            error=" ".join(str(error).split()[:40]),
+        ) from None
+    assert about.reading.fits is not None
+    found = whole_subject(layer, arguments, name, READY_MADE, width=about.reading.fits.width)
+    if found is None:
+        raise CheckError(
+            "against: {name} takes no sequence as {about} does.", name=name, about=about.name
+        )
+    return found
+
+
+def instance_as_a_whole(about: Subject) -> WholeSubject | None:
     """A module that answers no call with query, key and value, as a function of a sequence."""
     layer = unwrap(about.function)
     if not isinstance(layer, nn.Module):

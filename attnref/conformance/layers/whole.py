@@ -117,6 +117,7 @@ class WholeSubject(Subject):
     """A layer that is judged as a whole; ``tensors`` are the names of what gets the sequence."""
 
     tensors: tuple[str, ...] = ("x",)
+    layer: nn.Module | None = None
 
     def own_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The sequence once, and the mask."""
@@ -129,7 +130,7 @@ class WholeSubject(Subject):
 
 def whole_subject(
     layer: nn.Module, arguments: Mapping[str, Any], name: str, why: Text, *, width: int | None
-) -> Subject | None:
+) -> WholeSubject | None:
     """The layer as a function of a sequence, or None where it takes none, or mixes no positions.
 
     Args:
@@ -187,6 +188,7 @@ def whole_subject(
         apart=False,
         heads=_heads(layer),
         tensors=entry.tensors,
+        layer=layer,
     )
 
 
