@@ -133,7 +133,7 @@ def _measure_point(
                 _check_growth(seen, point.n, share, shape.device)
             forward = method.cases[point.task](problem)
             error = relative_error(forward(), expected)
-            run = forward
+            run: clock.Run = forward
             if settings.backward:
                 run = _add_backward(forward, problem)
                 run()  # the first of a process starts what it wants
