@@ -12,7 +12,8 @@ from attnref.positions import alibi_slopes
 from attnref.text import Refusal
 
 _SEED = 1729
-_AXES = "bhknmde"  # samples, heads, key heads, queries, keys, width
+_BUCKETS = 32  # of distances, in a table such as that of T5
+_AXES = "bhknmdet"  # samples, heads, key heads, queries, keys, width, buckets
 
 
 def _normal(u: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ class Draw(NamedTuple):
     def tensor(self, query: Tensor, key: Tensor) -> Tensor:
         """Numbers in float64, the first of them the same whatever the number of positions."""
         sizes = dict(zip("bhnd", query.shape, strict=True))
-        sizes |= {"k": key.shape[1], "m": key.shape[2], "e": query.shape[-1]}
+        sizes |= {"k": key.shape[1], "m": key.shape[2], "e": query.shape[-1], "t": _BUCKETS}
         order = sorted(self.axes, key=lambda axis: axis not in "nm")  # positions come first
         generator = torch.Generator().manual_seed(_SEED + sum(map(ord, self.kind + self.axes)))
         shape = [sizes[axis] for axis in order]
@@ -65,6 +66,8 @@ _NAMES: tuple[tuple[re.Pattern[str], Draw], ...] = tuple(
         (r"(alibi_)?slopes|alibi", Draw("slopes", "h")),
         (r"(attn_|attention_|learnable_)?sinks?(_logits)?|s_aux", Draw("lowest", "h")),
         (r"initial_state|h0|state_0", Draw("zeros", "bkde")),
+        (r"lambd|lam|lmbda|lambda_(full|init|val(ue)?)", Draw("literal", literal=0.5)),
+        (r"(relative|rel)_(attention|position|pos|attn)?_?bias(es|_table)?", Draw("normal", "th")),
     )
 )
 GATES = ("rate", "decay", "log_decay")
@@ -99,8 +102,8 @@ def parse_draw(name: str, said: str) -> Draw:
     except (ValueError, SyntaxError):
         raise Refusal(
             "draw: {name}={said} is neither a literal nor kind(axes). Kinds are {kinds}; axes are "
-            "b (samples), h (heads), k (key heads), n, m (queries, keys) and d (width). Write for "
-            "example {name}=normal(b, h, n).",
+            "b (samples), h (heads), k (key heads), n, m (queries, keys), d (width) and t (32 "
+            "buckets). Write for example {name}=normal(b, h, n).",
             name=name,
             said=said,
             kinds=", ".join(KINDS),

@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnref.conformance import difference, recurrence
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.difference import Difference
 from attnref.conformance.formula import SERIES, Factor, Formula, Rotary, Window, distance
 from attnref.conformance.properties.causal import seen_keys
 from attnref.conformance.properties.scaling import (
@@ -389,6 +391,29 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
 def own_recurrence(trial: Trial) -> Recurrence | None:
     """The recurrence that its answers show; None where they show none."""
     try:
-        return trial.measure()
+        return trial.measure(recurrence.measure)
     except (Raised, Stopped, Unclear):
         return None
+
+
+def own_difference(about: Subject, trial: Trial, case: Case, *, by_name: bool) -> Difference | None:
+    """Differential attention, as its answers show, or as its name says and its rows have one sum.
+
+    Which sum that is, each head says by itself.
+    """
+    if case.query.shape[-1] % 2 or (by_name and not says(about.function, "diff", "lambd", "lam_")):
+        return None
+    try:
+        found = trial.measure(difference.measure, *case.query.shape[1::2])
+        if not bool((found.share.abs() > _SAME).any()):
+            return None
+        if by_name:
+            sums = trial.weights(case.query, case.key).sum(-1)
+            known = _is_close(sums, (1 - found.share)[:, None].expand_as(sums))
+        else:
+            given: dict[str, Any] = {"is_causal": True} if trial.subject.always_causal else {}
+            inputs = (case.query, case.key, case.value)
+            known = _is_close(trial.call(*inputs), found(*inputs, **given))
+    except (Raised, Stopped):
+        return None
+    return found if known else None

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from attnref.conformance import libraries
+from attnref.conformance.difference import Difference
 from attnref.conformance.draws import Draw
 from attnref.conformance.formula import PLAIN, Formula
 from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, window_pair
-from attnref.conformance.recurrence import RULE, Recurrence
+from attnref.conformance.recurrence import Recurrence
 from attnref.conformance.required import WIDTH
 from attnref.conformance.signatures import rename_options
 from attnref.text import Text
@@ -65,8 +66,8 @@ class Reading:
     in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
     ``cut`` off claims no option that it may swallow. One that is ``approximate`` is asked for its
     error and for what holds of approximations too. One that is not ``drawn`` for does without the
-    tensors that it may take, and a ``recurrence`` is what it is compared with; ``beside`` are the
-    axes of the function beside it. What it has of its own, beside the usual formula, is its
+    tensors that it may take, and a ``law`` is what it is compared with; ``beside`` are the axes of
+    the function beside it. What it has of its own, beside the usual formula, is its
     ``formula``. Where no formula is known it is ``other``, which says what it is, perhaps an
     ``average``, and is compared with itself alone.
     """
@@ -94,7 +95,7 @@ class Reading:
     cut: bool = False
     formula: Formula = PLAIN
     drawn: bool = True
-    recurrence: Recurrence | None = None
+    law: Recurrence | Difference | None = None
     beside: str | None = None
     other: Text | None = None
     average: bool = False
@@ -131,8 +132,7 @@ class Reading:
         lines += [(CAUSAL, {})] if self.causal else []
         lines += [(SHARES, {})] if self.shares else []
         lines += self.formula.lines()
-        if self.recurrence is not None:
-            lines.append((RULE, {"parts": self.recurrence.parts()}))
+        lines += [self.law.line()] if self.law is not None else []
         lines += [(ROUGHLY, {})] if self.approximate else []
         lines += [(SIZED, self.fits._asdict())] if self.fits else []
         lines += [(IN_HALF, {"dtype": self.dtype})] if self.dtype else []
@@ -190,7 +190,7 @@ class Reading:
             supports = [each for each in supports if each not in _OF_HEADS]
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
         plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
-        reference: Any = self.recurrence
+        reference: Any = self.law
         if about.beside is not None:
             shared = {
                 option: own

@@ -26,6 +26,7 @@ from attnref.conformance.own import (
     is_odd,
     other_attention,
     own_average,
+    own_difference,
     own_factor,
     own_formula,
     own_recurrence,
@@ -217,6 +218,13 @@ def _read_own(
         average = own_average(Trial(tried.apply(about), dtype, device), case)
         if average is not None:
             return replace(tried, other=average, average=True)
+    for by_name in (False, True):
+        for name, causal in itertools.product(layouts, dict.fromkeys((said.causal, True))):
+            tried = replace(said, layout=name, causal=causal)
+            trial = Trial(tried.apply(about), dtype, device)
+            difference = own_difference(about, trial, case, by_name=by_name)
+            if difference is not None:
+                return replace(tried, law=difference)
     found: dict[int, Reading] = {}
     for name in layouts:
         tried = replace(said, layout=name)
@@ -228,7 +236,7 @@ def _read_own(
         recurrence = own_recurrence(trial)
         if recurrence is None and gates and is_odd(trial, case):
             recurrence = Recurrence(gates=gates)
-        tried = replace(tried, recurrence=recurrence, causal=True)
+        tried = replace(tried, law=recurrence, causal=True)
         if recurrence is not None and recurrence.gates:
             trial = Trial(tried.apply(about), dtype, device)
             with contextlib.suppress(Raised, Stopped):
@@ -239,7 +247,7 @@ def _read_own(
         elif recurrence is not None and _repeats(trial, recurrence):
             return tried
         elif other is not None:
-            return replace(tried, recurrence=None, other=other)
+            return replace(tried, law=None, other=other)
     return found[max(found)] if found else said
 
 

@@ -1,13 +1,16 @@
 """Recurrences with a state: the gated delta rule and what it holds, as a reference in float64."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnref.conformance.draws import GATES, Draw
 from attnref.text import Text
+
+if TYPE_CHECKING:
+    from attnref.conformance.trial import Trial
 
 RULE = Text("a recurrence: {parts}")
 PARTS = {
@@ -67,7 +70,12 @@ class Recurrence(NamedTuple):
         key, value, decay, rate = shared if group > 1 else (key, value, decay, rate)
         return query, key, value, decay, rate
 
-    def parts(self) -> Text:
+    @property
+    def measured(self) -> bool:
+        """Whether its constants are those that its answers show."""
+        return self.rate is not None
+
+    def line(self) -> tuple[Text, dict[str, object]]:
         """It in words."""
         said = [PARTS["delta" if self.delta else "sum"]]
         said += (
@@ -77,8 +85,8 @@ class Recurrence(NamedTuple):
         )
         said += [PARTS[name] for name in self.unit]
         said += [PARTS["unscaled"]] * (self.factor == 1.0)
-        said += [PARTS["measured"]] if self.rate is not None else []
-        return Text.join(", ", said)
+        said += [PARTS["measured"]] * self.measured
+        return RULE, {"parts": Text.join(", ", said)}
 
 
 def recur(
@@ -167,11 +175,10 @@ class Unclear(Exception):
     """The answers are not those of a recurrence of this kind."""
 
 
-Call = Callable[..., Tensor]
 _SAME = 1e-2
 
 
-def measure(call: Call, heads: int, width: int, extras: Mapping[str, Draw]) -> Recurrence:
+def measure(trial: "Trial", heads: int, width: int) -> Recurrence:
     """The recurrence that its answers show, for so many heads of a width.
 
     With v written for k, a query along k reads what the rate and the factor leave of it; those of
@@ -181,12 +188,13 @@ def measure(call: Call, heads: int, width: int, extras: Mapping[str, Draw]) -> R
     Raises:
         Unclear: where they show none.
     """
+    extras = trial.subject.extras
     gates = gates_of(extras)
     if width < 2:
         raise Unclear
 
     def read(again: bool = False, sizes: tuple[float, float] = (1.0, 1.0)) -> Tensor:
-        output = call(*_positions(heads, width, again, sizes))[0]  # (h, n, d_v)
+        output = trial.call(*_positions(heads, width, again, sizes))[0]  # (h, n, d_v)
         if not bool(((output - output[..., :1]).abs() <= _SAME**2 * (1 + output.abs())).all()):
             raise Unclear
         return output[..., 0]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attnref import masks
+from attnref.conformance.difference import Difference
 from attnref.conformance.formula import PLAIN
 from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Recurrence
@@ -92,6 +93,9 @@ def _computing(about: Subject) -> Callable[..., Tensor]:
             for name, each in options.items()
         }
         known = given if isinstance(about.reference, Recurrence) else options
+        if isinstance(about.reference, Difference):
+            known = {name: each for name, each in options.items() if name not in about.extras}
+            known |= {"is_causal": True} if about.always_causal else {}
         output: Tensor = trial.reference(query)(*doubles, **known)
         answer: Tensor = output.to(query.dtype)
         return answer

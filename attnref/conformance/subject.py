@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnref.conformance import interface
+from attnref.conformance.difference import adapt_halves
 from attnref.conformance.draws import Draw, draw_of, parse_draw
 from attnref.conformance.layouts import TURNED
 from attnref.conformance.packed import adapt_packed, packing
@@ -165,6 +166,9 @@ def subject(
     if signature is None:
         offered = options_taken(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
+    halves = adapt_halves(function, signature)
+    if halves is not None:
+        function, signature = halves
     names_of_packing = packing(signature)
     if names_of_packing:
         function, signature = adapt_packed(function, signature, names_of_packing)

@@ -6,15 +6,16 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
 
-from attnref.conformance import budget, program, recurrence
+from attnref.conformance import budget, difference, program, recurrence
 from attnref.conformance.budget import Gradient, Question, Setting, Truth, loss
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss, simplify
+from attnref.conformance.difference import Difference
 from attnref.conformance.recurrence import Recurrence
 from attnref.conformance.subject import Subject, place_of
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
@@ -31,6 +32,7 @@ _ROUNDING = (
 )
 _STEPS = 16  # roundings of a position that count, where a reference is all that is known
 _MEASURED = 2e-4  # of the largest number, where constants were measured
+_Law = TypeVar("_Law")
 _PYTORCH = str(Path(torch.__file__).parent)
 
 NOT_A_TENSOR = Text("It returned {kind}, not a tensor. Does every path end in return?")
@@ -104,7 +106,7 @@ class Trial:
         self.last: Call | None = None
         self._measured: dict[int, Tensor] = {}
         self._biases: dict[tuple[int, int], Tensor] = {}
-        self._recurrences: dict[tuple[int, int], Recurrence] = {}
+        self._laws: dict[tuple[int, int], Recurrence | Difference] = {}
         self.seed = 0  # of the case
 
     def offers(self, *options: str) -> bool:
@@ -115,6 +117,8 @@ class Trial:
         """These, or the next ones that the function is made for."""
         if self.subject.reading.formula.turn is not None:  # pairs, or pairs of a part
             sizes = replace(sizes, d_k=-(-sizes.d_k // 8) * 8)
+        if isinstance(self.subject.reading.law, Difference):  # two halves
+            sizes = replace(sizes, d_k=-(-sizes.d_k // 2) * 2)
         return sizes if self.subject.reading.fits is None else sizes.fit(*self.subject.reading.fits)
 
     def fitting(self) -> bool:
@@ -376,7 +380,7 @@ class Trial:
         sums = min(unit, torch.finfo(torch.float32).eps / 2)
         largest = output.abs().nan_to_num(0.0).amax() if output.numel() else 0.0
         allowance = torch.full_like(output, float((_STEPS * unit + terms * sums) * largest))
-        if getattr(self.subject.reference, "rate", None) is not None:  # it was measured
+        if getattr(self.subject.reference, "measured", False):
             allowance = allowance + _MEASURED * largest
         told = slice(None) if rows is None else rows
         return Truth(output[..., told, :], output.new_zeros(()), allowance[..., told, :])
@@ -394,18 +398,21 @@ class Trial:
         """The reference; constants of each head are measured, for so many and so wide ones."""
         reference = self.subject.reference
         assert reference is not None
-        if not isinstance(reference, Recurrence) or reference.rate is None:
+        if not getattr(reference, "measured", False):
             return reference
         shape = (query.shape[1], query.shape[-1])
-        if shape not in self._recurrences:
+        if shape not in self._laws:
+            of = difference if isinstance(reference, Difference) else recurrence
             try:
-                self._recurrences[shape] = self.measure(*shape)
+                self._laws[shape] = self.measure(of.measure, *shape)
             except recurrence.Unclear:
                 raise Stopped(Finding(Verdict.NOT_ASKED, UNCLEAR, {"shape": shape})) from None
-        return self._recurrences[shape]
+        return self._laws[shape]
 
-    def measure(self, heads: int = 3, width: int = 8) -> Recurrence:
-        """The recurrence that its answers show, in float64 where it takes that.
+    def measure(
+        self, law: Callable[["Trial", int, int], _Law], heads: int = 3, width: int = 8
+    ) -> _Law:
+        """The constants that its answers show, in float64 where it takes that.
 
         Raises:
             Unclear: where they show none.
@@ -413,9 +420,9 @@ class Trial:
         double = Trial(self.subject, torch.float64, self.device)
         shown = self.last
         try:
-            found = recurrence.measure(double.call, heads, width, self.subject.extras)
+            found = law(double, heads, width)
         except (Raised, Stopped):
-            found = recurrence.measure(self.call, heads, width, self.subject.extras)
+            found = law(self, heads, width)
         self.last = shown
         return found
 
@@ -502,7 +509,7 @@ class Trial:
             found = torch.autograd.grad(loss(output, self.to_double(grad_output)), leaves)
         unit = torch.finfo(self.dtype).eps / 2
         terms = sum(case.query.shape[-2:]) + case.value.shape[-1]
-        measured = getattr(self.subject.reference, "rate", None) is not None
+        measured = getattr(self.subject.reference, "measured", False)
         share = (_STEPS + terms) * unit + _MEASURED * measured
         return {
             name: Gradient(each, torch.full_like(each, share * float(each.abs().amax())))
@@ -538,7 +545,11 @@ class Trial:
         return setting
 
     def _bias(self, heads: int, n: int, width: int) -> Tensor:
-        """What is added to the scores by position, ``(h, n, n)``: what queries of zeros see."""
+        """What is added to the scores by distance, ``(h, n, n)``, as queries of zeros see it.
+
+        The first row shows it for what lies ahead and the last one for what lies behind; the
+        rows in between are to be found out.
+        """
         if (heads, n) not in self._biases:
             zeros = torch.zeros(1, heads, n, width, dtype=torch.float64)
             shown, trial = self.last, Trial(self.subject, torch.float64, self.device)
@@ -547,8 +558,11 @@ class Trial:
             except Raised:
                 weights = self.weights(zeros, zeros)[0]
             self.last = shown
-            seen = weights > 0
-            self._biases[heads, n] = weights.masked_fill(~seen, 1.0).log()
+            logs = weights.masked_fill(weights == 0, 1.0).log()
+            ahead, behind = logs[:, 0], logs[:, -1]
+            series = torch.cat([behind - behind[:, -1:], (ahead - ahead[:, :1])[:, 1:]], -1)
+            place = torch.arange(n) - torch.arange(n)[:, None] + n - 1
+            self._biases[heads, n] = series[:, place]
         return self._biases[heads, n]
 
     def _sinks(self, heads: int, width: int) -> Tensor:

@@ -74,6 +74,36 @@ def behind(query, key):
     return torch.arange(query.shape[-2])[:, None] - torch.arange(key.shape[-2])
 
 
+def different(scale=None, leaking=False, halves=False):
+    def differential(query, key, value, lambda_full, attn_mask=None):
+        weights = []
+        for number, (q, k) in enumerate(zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)):
+            scores = q @ k.mT * (query.shape[-1] ** -0.5 if scale else q.shape[-1] ** -0.5)
+            if attn_mask is not None and not (leaking and number):
+                scores = scores.masked_fill(~attn_mask, -1e30)
+            weights.append(scores.softmax(-1))
+        return (weights[0] - lambda_full * weights[1]) @ value
+
+    def apart(q1, q2, k1, k2, v, lambda_full=0.3):
+        return differential(torch.cat([q1, q2], -1), torch.cat([k1, k2], -1), v, lambda_full)
+
+    return apart if halves else differential
+
+
+def buckets(query, key, value, relative_attention_bias):
+    """The table of T5 in its simplest form: neighbours, near ones, far ones."""
+    place = behind(query, key).abs().float().clamp(max=15).sqrt().long()
+    return attend(query, key, value, bias=relative_attention_bias[place].permute(2, 0, 1))
+
+
+def buckets_cut(query, key, value, relative_attention_bias):
+    """Computed 16 queries at a time, each strip as if it began at the first position."""
+    strips = (
+        buckets(part, key, value, relative_attention_bias) for part in query.split(16, dim=-2)
+    )
+    return torch.cat([*strips], -2)
+
+
 def past(query, key, is_causal=True):
     return (behind(query, key) >= 0) | (not is_causal)
 
@@ -676,6 +706,20 @@ FAMILIES = {
             Wrong(rounded(0), "oracle", examination.BEYOND, {"bound": 0.05}),
         ],
         {"approximate": True, "bound": 0.05},
+    ),
+    "differential": Family(
+        different(),
+        "less λ = 0.5",
+        [
+            Wrong(different(scale=True), "oracle", weights.OTHER),
+            Wrong(different(leaking=True), "mask_polarity", masks.LEAK),
+        ],
+    ),
+    "differential, in halves": Family(different(halves=True), "less λ = 0.3", []),
+    "buckets": Family(
+        buckets,
+        "its own bias by distance",
+        [Wrong(buckets_cut, "oracle", weights.LONG)],
     ),
     "switches": Family(
         switched(),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnref.conformance import recurrence
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layers.construction import Shape
 from attnref.conformance.layers.layer import Layer
@@ -20,6 +21,7 @@ from attnref.conformance.layers.projections import (
     assign_roles,
     matrices,
 )
+from attnref.conformance.own import is_odd
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.reading import Reading
 from attnref.conformance.recurrence import Unclear
@@ -118,7 +120,7 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
             REPLACED.fill({"error": error}),
         )
     nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
-    if _recurs(layer, nearest):
+    if _recurs(layer, nearest, case):
         return nearest
     more = _other_influences(layer, nearest, shape, case)
     if more:
@@ -136,12 +138,12 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
     return nearest
 
 
-def _recurs(layer: Layer, plan: Projections) -> bool:
+def _recurs(layer: Layer, plan: Projections, case: Case) -> bool:
     """Whether it is a recurrence between its projections, with whatever constants."""
     about = Subject(functools.partial(layer.apply_plan, plan), layer.maker.name, (), None)
     trial = Trial(replace(about, reading=Reading(causal=True)), torch.float32, _CPU)
     try:
-        return trial.measure().rate is not None
+        return trial.measure(recurrence.measure).measured and is_odd(trial, case)
     except (Raised, Stopped, Unclear):
         return False
 

@@ -98,7 +98,7 @@ def absorbed_scale(trial: Trial, case: Case) -> Finding | None:
         narrow = features // max(1, heads)
         for wide, factor in seen.found:
             near = abs(factor * wide**0.5 - 1) < _SAME
-            if heads and narrow != wide and features % heads == 0 and near:
+            if heads and narrow % wide and features % heads == 0 and near:
                 return trial.failure(WIDER, wide=wide, narrow=narrow, name=name)
             if narrow != wide:
                 return None

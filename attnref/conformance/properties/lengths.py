@@ -136,7 +136,8 @@ def single_token(trial: Trial, case: Case) -> Finding | None:
     found = miss(trial.call(query, key, value), expected, allowance)
     if found is not None:
         return trial.failure(ONE_KEY, expected, n=1, **found.values())
-    if trial.subject.positional or trial.subject.reading.formula.sink:
+    own = trial.subject.reading.formula.sink or trial.subject.reading.law is not None
+    if trial.subject.positional or own:
         return None  # whether one query, or one key among several, sees any is a convention
     try:
         return _check_one(trial, case)

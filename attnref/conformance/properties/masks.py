@@ -384,8 +384,12 @@ def _compare(
     """
     output = trial.call(case.query, case.key, case.value, **options)
     shown = trial.last
-    expected = trial.predict(case.query, case.key, case.value, factor)
-    allowance = trial.truth(case.query, case.key, case.value, attn_mask=factor.log()).allowance
+    right = trial.truth(case.query, case.key, case.value, attn_mask=factor.log())
+    if trial.subject.reference is None:
+        expected = trial.predict(case.query, case.key, case.value, factor)
+    else:  # whose weights need not sum to one
+        expected = right.output
+    allowance = right.allowance
     found = miss(output, expected, 3 * allowance)
     trial.last = shown
     return found and trial.failure(text, expected, **found.values())
