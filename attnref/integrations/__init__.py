@@ -1,0 +1,1 @@
+"""The definition inside the models of other libraries, one library a module."""
