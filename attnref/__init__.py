@@ -6,8 +6,9 @@ what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``
 ``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
 (``MultiHeadAttention``, ``KVCache``, ``StreamingCache``, ``PagedCache``), how to measure it
 (``score_statistics``, ``cost``, ``roofline``), and its variants, ``…_attention``. :func:`check`
-judges an attention of yours, and :mod:`attnref.distributed` spreads one over several devices. What
-is named here is public, and is loaded when it is first named.
+judges an attention of yours, :func:`watch` shows what that of a running model does, and
+:mod:`attnref.distributed` spreads one over several devices. What is named here is public, and is
+loaded when it is first named.
 """
 
 from importlib import import_module
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
     from attnref.variants.sliding_window import sliding_window_attention as sliding_window_attention
     from attnref.variants.topk import topk_attention as topk_attention
     from attnref.variants.varlen import varlen_attention as varlen_attention
+    from attnref.watching import compare as compare
+    from attnref.watching import watch as watch
 
 __version__ = "0.1.0"
 
@@ -97,6 +100,7 @@ __all__ = [
     "bounded_scores",
     "check",
     "check_steps",
+    "compare",
     "conformance",
     "cost",
     "differential_attention",
@@ -138,6 +142,7 @@ __all__ = [
     "softmax",
     "topk_attention",
     "varlen_attention",
+    "watch",
 ]
 
 # ``import attnref`` loads nothing, not even PyTorch: where each name is that is no room.
@@ -188,6 +193,8 @@ _MODULES = {
     "sliding_window_attention": "variants.sliding_window",
     "topk_attention": "variants.topk",
     "varlen_attention": "variants.varlen",
+    "compare": "watching",
+    "watch": "watching",
 }
 
 

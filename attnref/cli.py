@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "attnref.conformance.command",
     "copy": "attnref.copying.command",
     "exercise": "attnref.exercises.command",
+    "watch": "attnref.watching.command",
 }
 NO_TYPER = Text("the command line needs typer and rich. {install}")
 CLOSED = Text("standard output is closed. Redirect it to a file.")
@@ -72,7 +73,8 @@ def main() -> None:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            settings = getattr(command, "context_settings", None)
+            app.command(name, context_settings=settings)(command)
     commands = typer.main.get_command(app)
     lang = choose_language(sys.argv, os.environ)
     if lang != "en":

@@ -1,0 +1,96 @@
+"""One call of attention in a running model, by whatever name it was made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attnref.text import Text
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+FUSED = "scaled_dot_product_attention"
+OWN = "softmax between two products"
+LAYER = "the fused layer of PyTorch"
+
+
+@dataclass
+class Call:
+    """What was asked, and what came back.
+
+    ``query`` is ``(b, h, n, d)``, ``key`` and ``value`` are ``(b, h_kv, m, d)``, views of what the
+    model computed. Of a model that writes attention out, ``weights`` are its own, ``(b, h, n, m)``,
+    and ``scores`` what it gave the softmax.
+
+    Attributes:
+        name: where, as ``model.named_modules()`` has it.
+        function: the name of what was called.
+        inputs: makes query, key and value, which a fused layer never hands out.
+        shapes: theirs.
+        attn_mask: as it was given; True may attend, numbers are added.
+        kernel: the operator that computed it.
+        training: whether the module was in training mode, None outside of modules.
+        reason: why no fused kernel was chosen, where that is cheap to change.
+        layouts: the order of the axes of query, key and value in memory.
+        known: whether what happens to the scores is known, so that it can be computed again.
+    """
+
+    name: str
+    function: str
+    inputs: Callable[[], Inputs]
+    shapes: tuple[torch.Size, torch.Size, torch.Size]
+    dtype: torch.dtype
+    device: torch.device
+    output: Tensor | None = None
+    attn_mask: Tensor | None = None
+    is_causal: bool = False
+    scale: float | None = None
+    softcap: float | None = None
+    sink: Tensor | None = None
+    dropout: float = 0.0
+    enable_gqa: bool = False
+    kernel: str = ""
+    training: bool | None = None
+    known: bool = True
+    scores: Tensor | None = None
+    weights: Tensor | None = None
+    seconds: float = 0.0
+    reason: Text | None = None
+    layouts: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Samples, heads, queries and keys."""
+        query, key, _ = self.shapes
+        return query[0], query[1], query[2], key[2]
+
+    def factor(self) -> float:
+        """What the scores are multiplied by."""
+        return self.shapes[0][-1] ** -0.5 if self.scale is None else self.scale
+
+
+def four_axes(tensor: Tensor) -> Tensor:
+    """``(b, h, n, d)`` of fewer axes, which are heads, or none, or of more, which are samples."""
+    while tensor.dim() < 4:
+        tensor = tensor.unsqueeze(0)
+    return tensor if tensor.dim() == 4 else tensor.flatten(0, -4)
+
+
+def layout(tensor: Tensor) -> str:
+    """The order of its axes in memory, the outermost first.
+
+    Examples:
+        >>> layout(torch.zeros(2, 3, 7, 5)), layout(torch.zeros(2, 7, 3, 5).transpose(1, 2))
+        ('bhnd', 'bnhd')
+        >>> layout(torch.zeros(2, 3, 1, 5))
+        'bhnd'
+    """
+    long = [axis for axis in range(tensor.dim()) if tensor.shape[axis] > 1]
+    strides: tuple[int, ...] = tensor.stride()
+    if any(strides[axis] == 0 for axis in long):
+        return "expanded"
+    order = iter(sorted(long, key=lambda axis: -strides[axis]))
+    names = "bhnd"[-tensor.dim() :]
+    # An axis of one has no place of its own, and keeps its usual one.
+    return "".join(names[next(order) if axis in long else axis] for axis in range(tensor.dim()))

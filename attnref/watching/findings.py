@@ -1,0 +1,234 @@
+"""What is suspicious about a call, in words that say how to mend it, each with its page."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import torch
+
+from attnref.text import Text
+from attnref.watching.call import FUSED, OWN, Call
+from attnref.watching.masks import ALL, Mask
+from attnref.watching.statistics import SOME, Statistics, is_finite
+
+ERROR = 8.0  # times what rounding explains: what lies below may still be another order of sums
+_LARGE = 0.25  # of the largest number of half precision
+_SINK, _EVEN = 0.3, 4.0  # mass on one key, and so many times an even share
+_SATURATED, _SPREAD = 0.95, 4.0  # largest weight, and spread of the scores, in the mean
+
+
+class Level(IntEnum):
+    """The worst first."""
+
+    WRONG = 0
+    UNSAFE = 1
+    COSTLY = 2
+    OBSERVED = 3
+
+
+LEVELS = {
+    Level.WRONG: Text("wrong"),
+    Level.UNSAFE: Text("unsafe"),
+    Level.COSTLY: Text("costly"),
+    Level.OBSERVED: Text("observed"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, in one sentence or two, where, and the page that explains it."""
+
+    level: Level
+    text: Text
+    page: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    def say(self, lang: str = "en") -> str:
+        """The sentence."""
+        return self.text.say(lang, self.values)
+
+
+TOP_LEFT = Text(
+    "is_causal where n = {n} and m = {m}: PyTorch lays the first query beside the first key, so "
+    "that the last query sees the keys up to number {n} alone. Behind a cache leave is_causal out "
+    "for one query, or give a mask that ends at the bottom right."
+)
+ONLY_FUTURE = Text(
+    "The mask lets each query see only what comes after it: True means may attend here, and "
+    "forbidden where the mask was made. Give ~mask."
+)
+FAR = Text(
+    "Head {head}, query {query}: the output is {times:.3g} times as far from the definition as "
+    "rounding explains."
+)
+DROPPING = Text(
+    "Weights are dropped (p = {share:.2g}) while the module is in evaluation mode. "
+    "scaled_dot_product_attention drops whatever its mode is: give dropout_p=self.p if "
+    "self.training else 0."
+)
+NOT_FINITE = Text(
+    "NaN or inf comes out of it, and none goes in: {where}. It is the first place where that "
+    "happens."
+)
+SCORES_INF = Text("its scores overflow {dtype}")
+BLIND_ROW = Text("a query may attend to nothing")
+ITSELF = Text("in its own computation")
+FIRST_OUT = Text("NaN or inf first comes out of here ({kind}), and not of an attention.")
+BEHIND = Text(
+    "{name} holds NaN or inf at a key that the mask hides: a weight of 0 times NaN is NaN. Fill "
+    "unused memory with zeros."
+)
+BLIND = Text(
+    "Queries that may attend to nothing, though they are no padding: {count}. {what} Let each see "
+    "itself, or give zeros where a row is empty."
+)
+GIVES = {
+    FUSED: Text("PyTorch returns zeros for them, other versions NaN."),
+    OWN: Text("A softmax over -inf alone is NaN; over large negative numbers it is an even mean."),
+}
+DIFFERENT = Text(
+    "Padding is hidden from other layers, not here: sample {sample} sees {count} keys that "
+    "{other} hides. Hand the padding mask on to each layer."
+)
+NEAR_OVERFLOW = Text(
+    "The products of queries and keys reach {highest:.3g}, and float16 ends at 65504. Scale the "
+    "queries before the product, or compute the scores in float32."
+)
+NEEDLESS = Text(
+    "A mask of {shape}, {bytes}, says what {instead} says. Without it no numbers are read for "
+    "each pair, and more kernels can be chosen."
+)
+SLOW = Text("Computed by products and a softmax, not by a fused kernel: {why} {inferred}")
+INFERRED = Text("(Inferred: on a CPU PyTorch gives no reasons.)")
+SINKS = Text(
+    "{share:.0%} of the weight lies on the first key, where an even share would be {even:.1%}: an "
+    "attention sink (head {head})."
+)
+SATURATED = Text(
+    "The largest weight of a row is {largest:.2f} in the mean, and the scores spread by "
+    "{spread:.3g}, where queries and keys of variance 1 give 1: little gradient is left (head "
+    "{head})."
+)
+UNIFORM = Text("{count} of {heads} heads share their weight evenly: they average the values.")
+COPIES = Text("Heads {one} and {other} give the same weights.")
+
+Rule = Callable[[Call, Mask, Statistics | None], Iterator[Finding]]
+
+
+def _causal(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    *_, n, m = call.sizes
+    if call.is_causal and call.attn_mask is None and n < m:
+        _, key, _ = call.inputs()
+        if bool((key[..., n:, :] != 0).any()):  # else these are empty places of a cache
+            yield Finding(Level.WRONG, TOP_LEFT, "foundations/mask-traps", {"n": n, "m": m})
+    if mask.future:
+        yield Finding(Level.WRONG, ONLY_FUTURE, "foundations/mask-traps")
+
+
+def _right(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    if found is not None and found.error is not None and ERROR < found.error < math.inf:
+        head, query = found.place
+        about = {"head": head, "query": query, "times": found.error}
+        yield Finding(Level.WRONG, FAR, "foundations/matrix-form", about)
+
+
+def _dropout(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    if call.dropout and call.training is False:
+        yield Finding(Level.WRONG, DROPPING, "foundations/dropout", {"share": call.dropout})
+
+
+def _numbers(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    tensors = dict(zip(("query", "key", "value"), call.inputs(), strict=True))
+    bad = [name for name, x in tensors.items() if not is_finite(x)]
+    if mask.hidden is not None and bool(mask.hidden.any()):
+        behind = mask.hidden.to(call.device)
+        for name in [each for each in bad if each != "query"]:
+            x = tensors[name][: len(behind)]
+            where = ~x.isfinite().all(-1).all(1)  # (b, m)
+            if bool(where.any()) and not bool((where & ~behind).any()):
+                yield Finding(Level.UNSAFE, BEHIND, "foundations/mask-traps", {"name": name})
+    out_is_bad = call.output is not None and not is_finite(call.output)
+    if out_is_bad and not bad:
+        why = BLIND_ROW if mask.blind else ITSELF
+        if call.scores is not None and bool((call.scores == math.inf).any()):
+            why = SCORES_INF.fill({"dtype": str(call.dtype).removeprefix("torch.")})
+        yield Finding(Level.WRONG, NOT_FINITE, "foundations/mask-traps", {"where": why})
+
+
+def _blind(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    if mask.blind and not mask.future:
+        about = {"count": mask.blind, "what": GIVES.get(call.function, GIVES[FUSED])}
+        yield Finding(Level.UNSAFE, BLIND, "foundations/mask-traps", about)
+
+
+def _overflow(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    limit = torch.finfo(torch.float16).max
+    if found is None or call.function != OWN or call.dtype != torch.float16:
+        return
+    if found.highest > _LARGE * limit:
+        about = {"highest": found.highest}
+        yield Finding(Level.UNSAFE, NEAR_OVERFLOW, "pitfalls/numerics", about)
+
+
+def _mask_cost(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    *_, n, m = call.sizes
+    whole = mask.shape is not None and mask.shape[-2:] == (n, m) and n > 1
+    learned = mask.pattern == ALL and mask.dtype != torch.bool  # a bias that may still be zero
+    if call.function == FUSED and whole and mask.needless is not None and not learned:
+        about = {"shape": mask.shape, "bytes": size(mask.bytes), "instead": mask.needless}
+        yield Finding(Level.COSTLY, NEEDLESS, "foundations/masks", about)
+
+
+def _kernel(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    if call.reason is not None:
+        inferred = INFERRED if call.device.type == "cpu" else Text("")
+        about = {"why": call.reason, "inferred": inferred}
+        yield Finding(Level.COSTLY, SLOW, "pitfalls/shapes", about)
+
+
+def _weights(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    if found is None or call.sizes[3] < SOME:
+        return
+    head = int(found.first.argmax())
+    share = float(found.first[head])
+    if share > max(_SINK, _EVEN * found.even) and found.even:
+        about = {"share": share, "even": found.even, "head": head}
+        yield Finding(Level.OBSERVED, SINKS, "variants/sinks", about)
+    head = int(found.largest.argmax())
+    largest, spread = float(found.largest[head]), float(found.spread[head])
+    if largest > _SATURATED and spread > _SPREAD:
+        about = {"largest": largest, "spread": spread, "head": head}
+        yield Finding(Level.OBSERVED, SATURATED, "scale/saturation", about)
+    even = int(found.uniform().sum())
+    if even:
+        about = {"count": even, "heads": len(found.entropy)}
+        yield Finding(Level.OBSERVED, UNIFORM, "scale/initialisation-and-training", about)
+    for one, other in found.copies()[:1]:
+        about = {"one": one, "other": other}
+        yield Finding(Level.OBSERVED, COPIES, "foundations/multi-head", about)
+
+
+RULES: tuple[Rule, ...] = (
+    *(_causal, _right, _dropout, _numbers, _blind, _overflow, _mask_cost, _kernel, _weights),
+)
+
+
+def judge(call: Call, mask: Mask, found: Statistics | None) -> list[Finding]:
+    """All that is suspicious about a call, the worst first."""
+    findings = [each for rule in RULES for each in rule(call, mask, found)]
+    return sorted(findings, key=lambda each: each.level)
+
+
+def size(count: int) -> str:
+    """Bytes as people write them.
+
+    Examples:
+        >>> size(812), size(4_194_304)
+        ('812 B', '4.19 MB')
+    """
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if count >= 10**power:
+            return f"{count / 10**power:.3g} {unit}"
+    return f"{count} B"

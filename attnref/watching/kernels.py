@@ -1,0 +1,62 @@
+"""Why PyTorch chose no fused kernel, where that is cheap to change."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.backends import cuda
+
+from attnref.text import Text
+
+SWITCHED_OFF = Text("fused kernels are switched off (sdpa_kernel, or enable_flash_sdp).")
+AXES = Text("query has {axes} axes, and 4 are wanted: unsqueeze(0), and squeeze the output.")
+MASK_AXES = Text("attn_mask has {axes} axes, and 2 or 4 are wanted: unsqueeze(0).")
+STRIDE = Text("the last axis of {name} is not contiguous: {name}.contiguous().")
+LEARNED = Text("attn_mask wants a gradient. Where it is not learned: attn_mask.detach().")
+WIDTHS = Text("value has {d_v} components and query {d_k}: fill up the shorter with zeros.")
+TOLD = Text("{said}")
+
+
+def reason(given: Mapping[str, Any]) -> Text | None:
+    """What to change of a call of ``scaled_dot_product_attention`` that no fused kernel took.
+
+    None where nothing is known, or where it is asked for, as dropout is.
+    """
+    query, key, value = (given[name] for name in ("query", "key", "value"))
+    mask = given.get("attn_mask")
+    if query.is_cuda:
+        return _told(query, key, value, mask, given)
+    if given.get("dropout_p") or not min(query.numel(), key.numel()):
+        return None
+    if not cuda.flash_sdp_enabled():  # type: ignore[no-untyped-call]
+        return SWITCHED_OFF
+    if query.dim() != 4:
+        return AXES.fill({"axes": query.dim()})
+    if isinstance(mask, Tensor):
+        if mask.dim() not in (2, 4):
+            return MASK_AXES.fill({"axes": mask.dim()})
+        if mask.requires_grad and torch.is_grad_enabled():
+            return LEARNED
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.stride(-1) != 1 and x.shape[-1] > 1:
+            return STRIDE.fill({"name": name})
+    if value.shape[-1] != query.shape[-1]:
+        return WIDTHS.fill({"d_v": value.shape[-1], "d_k": query.shape[-1]})
+    return None
+
+
+def _told(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, given: Mapping[str, Any]
+) -> Text | None:
+    """What PyTorch says itself, on a GPU."""
+    options = (given.get("dropout_p", 0.0), given.get("is_causal", False))
+    asked = cuda.SDPAParams(query, key, value, mask, *options, bool(given.get("enable_gqa", False)))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if cuda.can_use_flash_attention(asked, debug=True):
+            return None
+        cuda.can_use_efficient_attention(asked, debug=True)
+    lines = [str(each.message).partition(" (Triggered")[0] for each in said]
+    return TOLD.fill({"said": " ".join(lines[:2])}) if lines else None

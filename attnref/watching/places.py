@@ -1,0 +1,67 @@
+"""Which module is running, and what it is called in its model."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+ATTENTION = re.compile(r"attn|attention|deltanet|mixer|retention|recurrent", re.I)
+
+
+class Places:
+    """The modules that run, the outermost first.
+
+    Args:
+        entered: is told of each module as it begins.
+        left: is told of each module and what it returned.
+    """
+
+    def __init__(
+        self,
+        entered: Callable[[nn.Module, str], None],
+        left: Callable[[nn.Module, str, Any], None],
+    ) -> None:
+        self._entered, self._left = entered, left
+        self.stack: list[nn.Module] = []
+        self._names: dict[int, str] = {}
+        self._root: nn.Module | None = None
+
+    def enter(self, module: nn.Module) -> None:
+        """Before its forward pass."""
+        if not self.stack and module is not self._root and id(module) not in self._names:
+            self.name(module)
+        self.stack.append(module)
+        self._entered(module, self.here())
+
+    def leave(self, module: nn.Module, output: Any) -> None:
+        """After it, though it may have failed, and others in it too."""
+        while self.stack:
+            last = self.stack[-1]
+            if last is module:
+                self._left(module, self.here(), output)
+            self.stack.pop()
+            if last is module:
+                break
+
+    def name(self, root: nn.Module) -> None:
+        """Names all that is in a model."""
+        self._root = root
+        names = {id(module): name for name, module in root.named_modules()}
+        self._names = names | {id(root): type(root).__name__}
+
+    def inside(self, members: frozenset[int] | None) -> bool:
+        """Whether what runs belongs to these modules, of which a part may run by itself."""
+        return members is None or any(id(each) in members for each in self.stack)
+
+    def here(self) -> str:
+        """The name of the innermost module; of one without a name, its class."""
+        if not self.stack:
+            return ""
+        module = self.stack[-1]
+        return self._names.get(id(module), type(module).__name__)
+
+
+def attends(module: nn.Module) -> bool:
+    """Whether a module is called as those are that mix tokens."""
+    return ATTENTION.search(type(module).__name__) is not None

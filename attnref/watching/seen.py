@@ -1,0 +1,366 @@
+"""What was seen of a model's attention: by call site, with what is suspicious about it."""
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnref.watching.call import Call
+from attnref.watching.ear import Listener, listening
+from attnref.watching.findings import (
+    BEHIND,
+    DIFFERENT,
+    FIRST_OUT,
+    NOT_FINITE,
+    Finding,
+    Level,
+    judge,
+)
+from attnref.watching.masks import Mask, recognise
+from attnref.watching.places import attends
+from attnref.watching.statistics import Statistics, is_finite, measure
+
+_WAYS = 16  # in which one place may call, that are told apart
+_KEPT = 2**22  # bytes of weights that are kept of one place
+
+
+@dataclass
+class Way:
+    """Calls of one place that are alike but for their lengths.
+
+    Attributes:
+        call: the last of them that was looked at, without its tensors.
+        mask: of it.
+        count, seconds: how many there were, and how long they took.
+        n, m: the least and the most queries and keys.
+    """
+
+    call: Call
+    mask: Mask
+    count: int = 0
+    seconds: float = 0.0
+    n: tuple[int, int] = (0, 0)
+    m: tuple[int, int] = (0, 0)
+
+    def add(self, call: Call) -> None:
+        """Counts one more."""
+        *_, n, m = call.sizes
+        self.n = (min(self.n[0], n), max(self.n[1], n)) if self.count else (n, n)
+        self.m = (min(self.m[0], m), max(self.m[1], m)) if self.count else (m, m)
+        self.count += 1
+        self.seconds += call.seconds
+
+
+@dataclass
+class Site:
+    """A place from which attention is called: a module, and the function that it calls."""
+
+    name: str
+    function: str
+    ways: dict[tuple[object, ...], Way] = field(default_factory=dict)
+    statistics: Statistics | None = None
+
+    @property
+    def count(self) -> int:
+        """How often."""
+        return sum(way.count for way in self.ways.values())
+
+
+class Seen(Listener):
+    """What was seen; a context manager, and afterwards its record.
+
+    Args:
+        model: the model whose calls count; None counts all of this thread.
+        judged: whether calls are judged, and their weights looked at, in sampled rows.
+        rows: how many rows of a call are looked at, at most.
+
+    Attributes:
+        sites: the places that called, in the order of their first calls.
+        unseen: modules named like attention that ran and made no call that was seen.
+        compiled: modules that ``torch.compile`` made, whose calls are not seen.
+
+    Examples:
+        >>> x = torch.ones(1, 2, 3, 8)
+        >>> with Seen() as seen:
+        ...     _ = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        >>> len(seen.sites), seen.passed()
+        (1, True)
+    """
+
+    def __init__(
+        self, model: nn.Module | None = None, *, judged: bool = True, rows: int = 32
+    ) -> None:
+        if model is not None and not isinstance(model, nn.Module):
+            raise TypeError(
+                f"model: expected a torch.nn.Module, or None for all that runs, got "
+                f"{type(model).__name__}."
+            )
+        if rows < 1:
+            raise ValueError(f"rows: expected 1 or more rows to look at, got {rows}.")
+        self.model = model
+        self.judged = judged
+        self.rows = rows
+        self.sites: dict[tuple[str, str], Site] = {}
+        self.compiled: list[str] = []
+        self._found: dict[tuple[object, ...], Finding] = {}
+        self._attending: dict[str, str] = {}  # modules that ran, with their classes
+        self._masks: list[tuple[weakref.ref[Tensor], tuple[object, ...], Mask]] = []
+        self._bad = False  # whether NaN or inf was seen
+        self._hidden: dict[tuple[int, int], tuple[str, Tensor]] = {}
+        self._context: Any = None
+
+    def __enter__(self) -> "Seen":
+        if self._context is not None:
+            raise RuntimeError("This watch runs already. Make another one: attnref.watch(model).")
+        if self.model is not None:
+            self.compiled += [
+                name or type(module).__name__
+                for name, module in self.model.named_modules()
+                if type(module).__name__ == "OptimizedModule"
+            ]
+            self.members = frozenset(map(id, self.model.modules()))
+        self._context = listening(self)
+        self._context.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        context, self._context = self._context, None
+        context.__exit__(kind, error, trace)
+
+    # What the ear tells.
+
+    def enter(self, module: nn.Module, name: str) -> None:
+        """A module begins."""
+        if attends(module):
+            self._attending.setdefault(name, type(module).__name__)
+
+    def leave(self, module: nn.Module, name: str, output: Any) -> None:
+        """A module ended; the first that gives NaN is noted."""
+        if self.judged and not self._bad and not any(module.children()):
+            for x in output if isinstance(output, tuple | list) else (output,):
+                numbers = isinstance(x, Tensor) and x.is_floating_point() and not x.is_nested
+                if numbers and not is_finite(x):
+                    self._bad = True
+                    about = {"kind": type(module).__name__}
+                    page = "foundations/mask-traps"
+                    self._note(Finding(Level.WRONG, FIRST_OUT, page, about), name)
+
+    def hear(self, call: Call) -> None:
+        """A call of attention ended."""
+        site = self.sites.setdefault((call.name, call.function), Site(call.name, call.function))
+        _, h, n, m = call.sizes
+        mask = call.attn_mask
+        given = None if mask is None else (mask.dtype, mask.dim())
+        way = (
+            *(n == 1, n == m, call.dtype, str(call.device), call.kernel, given, call.is_causal),
+            *(h, call.shapes[1][1], call.shapes[0][-1], call.shapes[2][-1]),
+            *(bool(call.dropout), call.training),
+        )
+        known = site.ways.get(way)
+        if known is None and len(site.ways) >= _WAYS:
+            known = next(reversed(site.ways.values()))
+        looked = known is None or (self.judged and _is_power(known.count + 1))
+        if known is None:
+            known = site.ways[way] = Way(_without_tensors(call), self._mask(call))
+        elif looked:
+            known.call, known.mask = _without_tensors(call), self._mask(call)
+        known.add(call)
+        if looked and self.judged:
+            self._judge(site, call, known.mask)
+
+    def _mask(self, call: Call) -> Mask:
+        """Its mask; layers share one, which is looked at once."""
+        given = call.attn_mask
+        key = (call.is_causal, call.sizes[2:], None if given is None else given._version)
+        for known, about, mask in self._masks:
+            if given is not None and known() is given and about == key:
+                return mask
+        found = recognise(call)
+        if given is not None:
+            self._masks = [*self._masks[-3:], (weakref.ref(given), key, found)]
+        return found
+
+    def _judge(self, site: Site, call: Call, mask: Mask) -> None:
+        measured = measure(call, self.rows)
+        known = site.statistics
+        if measured is not None and (known is None or len(measured.rows) >= len(known.rows)):
+            site.statistics = measured.within(_KEPT)  # a prompt says more than a step
+        for each in (*judge(call, mask, measured), *self._beside_others(call, mask)):
+            self._note(each, call.name)
+            self._bad = self._bad or each.text in (NOT_FINITE, BEHIND)
+
+    def _note(self, found: Finding, name: str) -> None:
+        key = (found.level, found.text.english)
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = Finding(found.level, found.text, found.page, found.values, (name,))
+        elif name not in known.names:
+            names = (*known.names, name)
+            self._found[key] = Finding(known.level, known.text, known.page, known.values, names)
+
+    def _beside_others(self, call: Call, mask: Mask) -> Iterator[Finding]:
+        """Whether padding that another layer hides is seen here."""
+        if mask.hidden is None:
+            hidden = torch.zeros(1, call.sizes[3], dtype=torch.bool)
+        else:
+            hidden = mask.hidden
+        b, _, n, m = call.sizes
+        hidden = hidden.expand(b, -1) if len(hidden) == 1 else hidden
+        if n != m or len(hidden) != b:
+            return
+        known = self._hidden.get((b, m))
+        if known is None:
+            self._hidden[b, m] = (call.name, hidden)
+            return
+        for ours, theirs, other, name in (
+            (hidden, known[1], known[0], call.name),
+            (known[1], hidden, call.name, known[0]),
+        ):
+            lost = theirs & ~ours
+            if bool(lost.any()):
+                sample = int(lost.any(-1).double().argmax())
+                about = {"sample": sample, "count": int(lost[sample].sum()), "other": other}
+                self._note(
+                    Finding(Level.UNSAFE, DIFFERENT, "foundations/batches-and-padding", about), name
+                )
+        return
+        yield
+
+    # What can be asked afterwards.
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is suspicious, the worst first."""
+        return tuple(sorted(self._found.values(), key=lambda each: each.level))
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Modules named like attention that made no call, nor did one in them, by class."""
+        called = [name for name, _ in self.sites]
+        rest = {
+            name: kind
+            for name, kind in self._attending.items()
+            if not any(name == each or _holds(each, name) or _holds(name, each) for each in called)
+        }
+        inner = {name for name in rest if not any(_holds(name, each) for each in rest)}
+        return {name: kind for name, kind in rest.items() if name in inner}
+
+    def weights(self, site: str | int, head: int | None = None) -> Tensor:
+        """The weights of a place's last call that was looked at, computed again in float64.
+
+        Args:
+            site: its name, or its number in the order of ``sites``.
+            head: one of them; None gives all.
+
+        Returns:
+            ``(r, m)`` or ``(h, r, m)``, of the first sample, in the rows of :meth:`rows_of`.
+
+        Raises:
+            KeyError: for a place that made no call; it names those that did.
+            IndexError: for a head that there is not.
+        """
+        found = self._statistics(site)
+        if head is None:
+            return found.weights
+        if not -len(found.weights) <= head < len(found.weights):
+            raise IndexError(f"head: expected 0 to {len(found.weights) - 1}, got {head}.")
+        return found.weights[head]
+
+    def rows_of(self, site: str | int) -> Tensor:
+        """Which queries the rows of :meth:`weights` are."""
+        return self._statistics(site).rows
+
+    def _statistics(self, site: str | int) -> Statistics:
+        sites = list(self.sites.values())
+        if isinstance(site, int) and -len(sites) <= site < len(sites):
+            found = sites[site]
+        else:
+            named = [each for each in sites if each.name == site]
+            if not named:
+                names = ", ".join(each.name for each in sites) or "none was seen"
+                raise KeyError(f"site: expected one of {names}, got {site!r}.")
+            found = named[-1]
+        if found.statistics is None:
+            raise KeyError(f"site: {found.name} was not looked at. Watch with judged=True.")
+        return found.statistics
+
+    def passed(self, strict: bool = False) -> bool:
+        """Whether nothing is wrong; with ``strict``, nothing unsafe either."""
+        worst = Level.UNSAFE if strict else Level.WRONG
+        return not any(each.level <= worst for each in self.findings)
+
+    def text(self, lang: str = "en", *, times: bool = False) -> str:
+        """The table, with how long the calls took if wanted, and what is suspicious."""
+        from attnref.watching.table import text
+
+        return text(self, lang, times=times)
+
+    def report(self, path: str | Path, lang: str = "en") -> Path:
+        """Writes all that was seen as one HTML file, and returns where."""
+        from attnref.watching.report import write
+
+        return write(self, path, lang)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _holds(name: str, other: str) -> bool:
+    """Whether the other module lies in that one."""
+    return other.startswith(f"{name}.") if name else bool(other)
+
+
+def _is_power(count: int) -> bool:
+    return count & (count - 1) == 0
+
+
+def _without_tensors(call: Call) -> Call:
+    """What was called, so that nothing is kept alive."""
+    none: Any = dict.fromkeys(("output", "attn_mask", "sink", "scores", "weights"))
+    return replace(call, inputs=_gone, **none)
+
+
+def _gone() -> Any:
+    raise RuntimeError("The tensors of this call were let go.")
+
+
+def watch(model: nn.Module | None = None, *, judged: bool = True, rows: int = 32) -> Seen:
+    """What the attention of a running model does: a context manager around its calls.
+
+    Nothing of the model is changed, and the same operators run. It sees PyTorch's functions of
+    attention, its fused layers, FlexAttention, FlashAttention's and xFormers' functions, what
+    models of Transformers call, and attention that is written out as a softmax between two
+    products. Afterwards ``print(seen)`` shows a table and what is suspicious, the worst first.
+
+    Args:
+        model: whose calls count; None counts all that run in this thread.
+        judged: whether calls are judged and their weights looked at. Each way in which a place
+            calls is judged at its first call, the second, the fourth, the eighth, ….
+        rows: how many queries of a call are looked at, at most.
+
+    Returns:
+        A context manager that becomes the record; it keeps no tensor of the model.
+
+    Raises:
+        TypeError: for what is no module.
+        ValueError: for less than one row.
+
+    Examples:
+        >>> layer = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+        >>> x = torch.randn(1, 5, 8, generator=torch.Generator().manual_seed(0))
+        >>> with watch(layer) as seen:
+        ...     _ = layer(x, x, x)
+        >>> seen.weights(0).shape
+        torch.Size([2, 5, 5])
+    """
+    return Seen(model, judged=judged, rows=rows)

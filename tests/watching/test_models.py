@@ -1,0 +1,169 @@
+"""Whole models of Transformers, with random weights: each layer is seen, and none is suspicious."""
+
+import pytest
+import torch
+import transformers
+
+import attnref
+from attnref.text import Refusal
+from attnref.watching.findings import Level
+
+transformers.logging.set_verbosity_error()
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 99,
+}
+DECODER = {**SMALL, "num_key_value_heads": 2, "head_dim": 16, "pad_token_id": 0}
+PAIR = {
+    "d_model": 64,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "vocab_size": 99,
+    "decoder_start_token_id": 2,
+    "pad_token_id": 0,
+}
+
+
+def tokens():
+    """Two samples; the first is padded at the left."""
+    ids = torch.randint(3, 99, (2, 11), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    ids[0, :3] = mask[0, :3] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def sound():
+    return {
+        "input_features": torch.zeros(2, 8, 40),
+        "decoder_input_ids": torch.full((2, 5), 7),
+    }
+
+
+def picture():
+    return {"pixel_values": torch.zeros(1, 3, 32, 32)}
+
+
+# By model: its configuration, how many places call, how it runs, what it is given.
+MODELS = {
+    "LlamaForCausalLM": ("LlamaConfig", DECODER, 2, "sdpa", tokens),
+    "Gemma3ForCausalLM": ("Gemma3TextConfig", {**DECODER, "sliding_window": 6}, 2, "sdpa", tokens),
+    "GptOssForCausalLM": (
+        "GptOssConfig",
+        {**DECODER, "sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1},
+        *(2, "eager", tokens),
+    ),
+    "BloomForCausalLM": (
+        "BloomConfig",
+        {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 99, "pad_token_id": 0},
+        *(2, "eager", tokens),
+    ),
+    "DebertaV2Model": (
+        "DebertaV2Config",
+        {**SMALL, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+        *(2, "eager", tokens),
+    ),
+    "WhisperModel": (
+        "WhisperConfig",
+        {**PAIR, "num_mel_bins": 8, "max_source_positions": 20},
+        *(3, "eager", sound),
+    ),
+    "SwinModel": (
+        "SwinConfig",
+        {
+            "image_size": 32,
+            "patch_size": 2,
+            "embed_dim": 16,
+            "depths": [2],
+            "num_heads": [2],
+            "window_size": 4,
+        },
+        *(2, "sdpa", picture),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_layer_is_seen_and_none_is_suspicious(name):
+    config, settings, places, implementation, inputs = MODELS[name]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings)).eval()
+    model.set_attn_implementation(implementation)
+    with torch.no_grad(), attnref.watch(model) as seen:
+        model(**inputs())
+    assert (len(seen.sites), seen.unseen) == (places, {})
+    assert [each.say() for each in seen.findings if each.level < Level.OBSERVED] == []
+
+
+def llama(**settings):
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**{**DECODER, "initializer_range": 0.3, **settings})
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def test_generation_is_seen_as_a_prompt_and_steps_and_weights_are_those_of_eager():
+    model, given = llama(), tokens()
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        right = model(**given, output_attentions=True).attentions
+        model.set_attn_implementation("sdpa")
+        with attnref.watch(model) as prompt:
+            model(**given)
+        with attnref.watch(model) as seen:
+            model.generate(**given, max_new_tokens=4, do_sample=False)
+    for place, weights in enumerate(right):
+        padded, found = weights[0, :, 3:], prompt.weights(place)[:, 3:]
+        torch.testing.assert_close(found, padded, atol=1e-6, rtol=1e-5)
+    for site in seen.sites.values():
+        assert [(way.count, way.m) for way in site.ways.values()] == [(1, (11, 11)), (3, (12, 14))]
+        assert len(seen.rows_of(site.name)) == 11  # of the prompt, for a step says less
+
+
+def test_one_model_runs_alike_in_each_of_its_ways():
+    model, given = llama(), tokens()
+    for way in ("alone", "cache", "eager"):
+        assert attnref.compare(model, way, given).same, way
+
+
+def test_the_module_and_the_argument_that_differ_are_named():
+    model, other, given = llama(), llama(), tokens()
+    layer = other.model.layers[1].self_attn
+    layer.scaling *= 1.1
+    found = attnref.compare(model, other, given)
+    assert found.name == "model.layers.1.self_attn.o_proj"
+    assert "another scale: 0.25 here, 0.275 there" in str(found)
+    layer.scaling /= 1.1
+    forward = layer.forward
+
+    def without_mask(*tensors, attention_mask=None, **options):
+        return forward(*tensors, attention_mask=None, **options)
+
+    layer.forward = without_mask
+    assert "another mask: query 3 sees key 0 there and not here, in sample 0" in str(
+        attnref.compare(model, other, given)
+    )
+
+
+def test_positions_that_padding_moves_part_before_any_attention():
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(n_embd=64, n_layer=1, n_head=4, vocab_size=99)
+    found = attnref.compare(transformers.GPT2LMHeadModel(config).eval(), "alone", tokens())
+    assert (found.name, found.same) == ("transformer.drop", False)
+    assert "No attention ran before it" in str(found)
+
+
+def test_what_cannot_be_compared_is_refused():
+    model = llama()
+    with pytest.raises(Refusal, match="expected input_ids or inputs_embeds by name"):
+        attnref.compare(model, "alone", {"pixels": torch.zeros(1)})
+    one = torch.nn.Linear(2, 2).eval()
+    with pytest.raises(Refusal, match="no module of it has the name"):
+        attnref.compare(one, torch.nn.Sequential(one).eval(), torch.zeros(1, 2))
+    with pytest.raises(Refusal, match=r"expected a model, one of alone, cache"):
+        attnref.compare(one, "quickly", torch.zeros(1, 2))
+    with pytest.raises(Refusal, match=r"Call model\.eval"):
+        attnref.compare(model.train(), "alone", tokens())

@@ -1,0 +1,402 @@
+"""What is seen of a running model, and that watching it changes nothing."""
+
+import gc
+import math
+import re
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import profile
+
+import attnref
+from attnref.watching import findings, kernels, masks, operators
+from attnref.watching.call import FUSED, LAYER, OWN
+from attnref.watching.findings import Level
+from attnref.watching.operators import call_of
+
+N = 12
+CAUSAL = torch.ones(N, N, dtype=torch.bool).tril()
+REAL = torch.ones(2, 1, 1, N, dtype=torch.bool)
+REAL[0, ..., 9:] = False
+
+
+class Block(nn.Module):
+    """Projections around an attention of its own."""
+
+    def __init__(self, attend, dtype=torch.float32):
+        super().__init__()
+        self.attend = attend
+        self.dtype = dtype
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = (
+            y.unflatten(-1, (4, -1)).transpose(1, 2).to(self.dtype)
+            for y in self.qkv(x).chunk(3, -1)
+        )
+        return self.out(self.attend(q, k, v).float().transpose(1, 2).flatten(2))
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, N, 32, generator=torch.Generator().manual_seed(0))
+
+
+def model_of(*attends, **settings):
+    with torch.random.fork_rng([]):
+        torch.manual_seed(1)
+        return nn.Sequential(*(Block(each, **settings) for each in attends)).eval()
+
+
+def seen_of(model, *inputs, **given):
+    settings = {name: given.pop(name) for name in ("judged", "rows") if name in given}
+    with torch.no_grad(), attnref.watch(model, **settings) as seen:
+        model(*inputs, **given)
+    return seen
+
+
+def sdpa(q, k, v, mask=None, **options):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, **options)
+
+
+def written(q, k, v, mask=None, scale=8**-0.5, lowest=-math.inf):
+    scores = q @ k.mT * scale
+    if mask is not None:
+        scores = scores.masked_fill(~mask, lowest)
+    return scores.softmax(-1) @ v
+
+
+def by_einsum(q, k, v):
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) / 8**0.5
+    scores = scores + torch.zeros(N, N).masked_fill(~CAUSAL, -1e9)
+    return torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v)
+
+
+def keys_first(q, k, v):
+    return (v.mT @ (k @ q.mT / 8**0.5).softmax(-2)).mT
+
+
+def capped(q, k, v):
+    return (5 * torch.tanh(q @ k.mT * (8**-0.5 / 5))).softmax(-1) @ v
+
+
+def with_sink(q, k, v):
+    scores = torch.cat([q @ k.mT * 8**-0.5, q.new_zeros(2, 4, N, 1)], -1)
+    return (scores - scores.amax(-1, keepdim=True)).softmax(-1)[..., :-1] @ v
+
+
+def not_normalised(q, k, v):
+    weights = (q @ k.mT * 8**-0.5).softmax(-1)
+    weights[..., 0] += 0.01
+    return weights @ v
+
+
+RIGHT = {
+    "fused": lambda q, k, v: sdpa(q, k, v, is_causal=True),
+    "padding": lambda q, k, v: sdpa(q, k, v, REAL),
+    "empty places of a cache": lambda q, k, v: sdpa(
+        q[:, :, :5],
+        F.pad(k[:, :, :5], (0, 0, 0, 7)),
+        F.pad(v[:, :, :5], (0, 0, 0, 7)),
+        is_causal=True,
+    ).repeat(1, 1, 3, 1)[:, :, :N],
+    "written out": lambda q, k, v: written(q, k, v, CAUSAL),
+    "by einsum": by_einsum,
+    "keys first": keys_first,
+    "capped": capped,
+    "with a sink": with_sink,
+    "one head of keys": lambda q, k, v: sdpa(q, k[:, :1], v[:, :1], enable_gqa=True),
+}
+WRONG = {
+    "behind a cache": (
+        lambda q, k, v: sdpa(q[:, :, -1:], k, v, is_causal=True).expand_as(q),
+        [findings.TOP_LEFT],
+    ),
+    "inverted": (lambda q, k, v: sdpa(q, k, v, ~CAUSAL), [findings.ONLY_FUTURE]),
+    "dropping": (lambda q, k, v: sdpa(q, k, v, dropout_p=0.1), [findings.DROPPING]),
+    "dropping, written out": (
+        lambda q, k, v: F.dropout((q @ k.mT * 8**-0.5).softmax(-1), 0.5) @ v,
+        [findings.DROPPING],
+    ),
+    "needless": (lambda q, k, v: sdpa(q, k, v, CAUSAL), [findings.NEEDLESS]),
+    "blind": (lambda q, k, v: sdpa(q, k, v, CAUSAL.tril(-1)), [findings.BLIND]),
+    "blind, written out": (
+        lambda q, k, v: written(q, k, v, CAUSAL.tril(-1)),
+        [findings.NOT_FINITE, findings.BLIND],
+    ),
+    "NaN behind a mask": (
+        lambda q, k, v: sdpa(q, k, v.masked_fill(~REAL.mT, math.nan), REAL),
+        [findings.BEHIND],
+    ),
+    "not contiguous": (lambda q, k, v: sdpa(q.mT.contiguous().mT, k, v), [findings.SLOW]),
+    "far": (not_normalised, [findings.FAR]),
+}
+
+
+@pytest.mark.parametrize("attend", RIGHT.values(), ids=RIGHT)
+def test_what_is_right_is_seen_and_not_suspicious(attend, x):
+    seen = seen_of(model_of(attend, attend), x)
+    assert [site.name for site in seen.sites.values()] == ["0", "1"]
+    assert [each.say() for each in seen.findings if each.level < Level.OBSERVED] == []
+    assert all(site.statistics.error is not None for site in seen.sites.values())
+
+
+@pytest.mark.parametrize(("attend", "said"), WRONG.values(), ids=WRONG)
+def test_the_fault_is_named(attend, said, x):
+    seen = seen_of(model_of(attend), x)
+    assert [each.text for each in seen.findings if each.level < Level.OBSERVED] == said
+    assert seen.passed() == (not any(each.level == Level.WRONG for each in seen.findings))
+
+
+def test_half_precision_near_its_end_is_named(x):
+    seen = seen_of(model_of(lambda q, k, v: written(300 * q, 300 * k, v), dtype=torch.float16), x)
+    assert {findings.NEAR_OVERFLOW, findings.NOT_FINITE} <= {each.text for each in seen.findings}
+
+
+def test_padding_that_reaches_one_layer_alone_is_named(x):
+    seen = seen_of(model_of(lambda q, k, v: sdpa(q, k, v, REAL), lambda q, k, v: sdpa(q, k, v)), x)
+    (found,) = (each for each in seen.findings if each.level < Level.OBSERVED)
+    assert (found.text, found.names) == (findings.DIFFERENT, ("1",))
+
+
+def test_the_first_nan_is_found_where_it_comes_from(x):
+    model = nn.Sequential(nn.Linear(32, 32), Block(sdpa)).eval()
+    nn.init.constant_(model[0].bias, math.nan)
+    (found, *_) = seen_of(model, x).findings
+    assert (found.text, found.names) == (findings.FIRST_OUT, ("0",))
+
+
+def test_sinks_and_copies_are_observed(x):
+    def attend(q, k, v):
+        q, k = q.clone(), k.clone()
+        k[:, :, 0], q[:, :, :, 0] = 8.0, 8.0
+        return sdpa(q[:, :1].expand_as(q), k[:, :1].expand_as(k), v)
+
+    texts = {each.text for each in seen_of(model_of(attend), x).findings}
+    assert {findings.SINKS, findings.COPIES} <= texts
+
+
+# What a mask is.
+
+ROW, J = torch.arange(N)[:, None], torch.arange(N)
+PATTERNS = {
+    "causal": CAUSAL,
+    "causal, window of 4": CAUSAL & (J > ROW - 4),
+    "window, 2 back and 1 ahead": (J >= ROW - 2) & (J <= ROW + 1),
+    "causal, chunks of 5": CAUSAL & (ROW // 5 == J // 5),
+    "packed sequences, 2": torch.block_diag(torch.ones(5, 5), torch.ones(7, 7)).bool(),
+    "causal behind a prefix of 3": CAUSAL | (J < 3),
+    "the future alone": ~CAUSAL,
+    "all allowed": CAUSAL | True,
+    "all allowed; padding right, at most 3": REAL,
+    "causal; padding left, at most 2": CAUSAL & (J > 1),
+    "causal, bottom-right": J[None] <= ROW[:5] + 7,
+    "all allowed; with a bias": -0.5 * (ROW - J).abs(),
+    "another pattern": (ROW * J) % 3 != 1,
+}
+
+
+@pytest.mark.parametrize(("said", "mask"), PATTERNS.items(), ids=PATTERNS)
+def test_the_pattern_of_a_mask_is_recognised(said, mask):
+    query = torch.zeros(2, 4, mask.shape[-2] if mask.shape[-2] > 1 else N, 8)
+    call = call_of(FUSED, (query, torch.zeros(2, 4, N, 8), torch.zeros(2, 4, N, 8)))
+    call.attn_mask = mask
+    assert str(masks.recognise(call).pattern) == said
+
+
+# Which kernel, and why.
+
+Q = torch.randn(2, 4, 7, 8, generator=torch.Generator().manual_seed(0))
+KERNELS = {
+    "as it should be": ((Q, Q, Q), {}, None),
+    "three axes": ((Q[0], Q[0], Q[0]), {}, kernels.AXES),
+    "a mask of three": ((Q, Q, Q), {"attn_mask": torch.ones(4, 7, 7).bool()}, kernels.MASK_AXES),
+    "strides": ((Q, Q.mT.contiguous().mT, Q), {}, kernels.STRIDE),
+    "widths": ((Q, Q, Q[..., :4]), {}, kernels.WIDTHS),
+    "learned": ((Q, Q, Q), {"attn_mask": torch.zeros(7, 7).requires_grad_()}, kernels.LEARNED),
+}
+
+
+@pytest.mark.parametrize(("inputs", "options", "why"), KERNELS.values(), ids=KERNELS)
+def test_the_reason_is_the_one_for_which_no_kernel_was_chosen(inputs, options, why):
+    with attnref.watch() as seen:
+        F.scaled_dot_product_attention(*inputs, **options)
+    ((way,),) = (site.ways.values() for site in seen.sites.values())
+    assert way.call.kernel == ("flash" if why is None else operators.MATH)
+    assert (way.call.reason and way.call.reason.english) == (why and why.english)
+    with sdpa_kernel([SDPBackend.MATH]), attnref.watch() as seen:
+        F.scaled_dot_product_attention(Q, Q, Q)
+    assert kernels.SWITCHED_OFF in [each.values.get("why") for each in seen.findings]
+
+
+# Nothing is changed.
+
+
+def operators_of(run):
+    with torch.no_grad(), profile() as recorded:
+        run()
+    # What enters a dispatch mode is noted at its door, too, and a bias is added beside the product
+    # instead of in its place.
+    return [
+        event.name.removesuffix("_")
+        for event in recorded.events()
+        if event.name.startswith("aten::") and event.name not in VIEWS
+        if event.cpu_parent is None or event.cpu_parent.name != "PythonDispatchMode"
+    ]
+
+
+VIEWS = {
+    f"aten::{name}"
+    for name in ("transpose", "as_strided", "_reshape_alias", "view", "expand", "select", "detach")
+}
+
+
+LAYERS = {
+    "encoder": (nn.TransformerEncoderLayer(32, 4, batch_first=True).eval(), LAYER),
+    "multi-head": (nn.MultiheadAttention(32, 4, batch_first=True).eval(), LAYER),
+    "multi-head, in training": (nn.MultiheadAttention(32, 4, batch_first=True), OWN),
+    "fused": (Block(sdpa), FUSED),
+}
+
+
+@pytest.mark.claim("watching-changes-nothing")
+@pytest.mark.parametrize(("layer", "function"), LAYERS.values(), ids=LAYERS)
+def test_the_same_operators_run(layer, function, x):
+    inputs = (x, x, x) if isinstance(layer, nn.MultiheadAttention) else (x,)
+    outputs = []
+
+    def run():
+        found = layer(*inputs)
+        outputs.append(found[0] if isinstance(found, tuple) else found)
+
+    plain = operators_of(run)
+    with attnref.watch(layer, judged=False) as seen:
+        watched = operators_of(run)
+    assert watched == plain
+    assert torch.equal(*outputs)
+    assert {each for _, each in seen.sites} == {function}
+    (site,) = seen_of(layer, *inputs).sites.values()
+    assert function == LAYER or site.statistics.error < 1  # which keeps its output to itself
+
+
+@pytest.mark.claim("watching-is-undone")
+def test_everything_is_undone_even_if_it_raises(x):
+    original = F.scaled_dot_product_attention
+    model = model_of(lambda q, k, v: 1 / 0)
+    with pytest.raises(ZeroDivisionError), attnref.watch(model):
+        model(x)
+    assert F.scaled_dot_product_attention is original
+    assert not nn.modules.module._global_forward_hooks
+    assert not nn.modules.module._global_forward_pre_hooks
+
+
+def test_what_was_named_otherwise_is_seen_by_its_operator(x):
+    original = F.scaled_dot_product_attention
+    seen = seen_of(model_of(lambda q, k, v: original(q, k, v, is_causal=True)), x)
+    ((way,),) = (site.ways.values() for site in seen.sites.values())
+    assert str(way.mask.pattern) == "causal"
+
+
+@pytest.mark.claim("watching-keeps-nothing")
+def test_no_tensor_of_the_model_is_kept(x):
+    kept = []
+
+    def attend(q, k, v):
+        kept.extend(map(weakref.ref, (q, k, v)))
+        return written(q, k, v)
+
+    seen = seen_of(model_of(attend), x)
+    gc.collect()
+    assert [each() for each in kept] == [None] * 3
+    assert seen.weights("0").shape == (4, N, N)
+
+
+def test_two_threads_hear_their_own_model(x):
+    seen = {}
+
+    def run(count):
+        seen[count] = seen_of(model_of(*[sdpa] * count), x)
+
+    threads = [threading.Thread(target=run, args=(count,)) for count in (1, 2, 3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert {count: len(each.sites) for count, each in seen.items()} == {1: 1, 2: 2, 3: 3}
+
+
+def test_one_watch_may_run_in_another(x):
+    outer, inner = model_of(sdpa, sdpa), model_of(sdpa)
+    with attnref.watch() as everything, attnref.watch(inner) as part:
+        outer(x), inner(x)
+    assert (len(part.sites), sum(site.count for site in everything.sites.values())) == (1, 3)
+
+
+def test_attention_that_is_none_is_named_as_not_seen(x):
+    class LinearAttention(nn.Module):
+        def forward(self, x):
+            return x @ (x.mT @ x)
+
+    seen = seen_of(nn.Sequential(LinearAttention(), Block(sdpa)).eval(), x)
+    assert seen.unseen == {"0": "LinearAttention"}
+
+
+def test_a_call_without_queries_harms_nobody():
+    with attnref.watch() as seen:
+        F.scaled_dot_product_attention(Q[:, :, :0], Q, Q)
+    assert seen.passed()
+
+
+# What can be asked.
+
+
+@pytest.mark.claim("watched-weights")
+def test_weights_are_those_that_the_layer_returns(x):
+    layer = nn.MultiheadAttention(32, 4, batch_first=True).eval()
+    with torch.no_grad():
+        _, right = layer(x, x, x, average_attn_weights=False)
+    fused = seen_of(layer, x, x, x, need_weights=False)
+    torch.testing.assert_close(fused.weights(0), right[0])
+    torch.testing.assert_close(fused.weights("MultiheadAttention", 2), right[0, 2])
+    few = seen_of(layer, x, x, x, rows=3)
+    assert few.rows_of(0).tolist() == [0, 6, 11]
+    torch.testing.assert_close(few.weights(0), right[0][:, [0, 6, 11]])
+
+
+def test_a_wrong_name_says_which_there_are(x):
+    seen = seen_of(model_of(sdpa), x)
+    with pytest.raises(KeyError, match="expected one of 0, got 'nope'"):
+        seen.weights("nope")
+    with pytest.raises(IndexError, match="expected 0 to 3, got 4"):
+        seen.weights(0, 4)
+    with pytest.raises(KeyError, match="judged=True"):
+        seen_of(model_of(sdpa), x, judged=False).weights(0)
+    with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module"):
+        attnref.watch(sdpa)
+    with pytest.raises(ValueError, match="expected 1 or more"):
+        attnref.watch(rows=0)
+
+
+@pytest.mark.parametrize("lang", ["en", "pt"])
+def test_the_table_counts_calls_and_names_places(lang, x):
+    seen = seen_of(model_of(sdpa, sdpa, lambda q, k, v: sdpa(q, k, v, ~CAUSAL)), x)
+    text = seen.text(lang)
+    assert "{0…1}" in text
+    assert text.count("12 × 12") == 2
+    assert "foundations/mask-traps" in text
+    assert not text.startswith(seen.text("en").splitlines()[0]) or lang == "en"
+
+
+def test_each_page_that_is_named_exists():
+    root = Path(__file__).parents[2] / "docs" / "en"
+    room = Path(findings.__file__).parent
+    source = "".join((room / name).read_text() for name in ("findings.py", "seen.py"))
+    pages = set(re.findall(r'"([a-z]+/[a-z-]+)"', source))
+    assert len(pages) > 8
+    assert [page for page in pages if not (root / f"{page}.md").is_file()] == []
