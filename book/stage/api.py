@@ -63,9 +63,11 @@ EXPLAINED = {
     "similarity": "foundations/dot-product",
     "softmax": "foundations/softmax-or-sum",
     "streaming_cache": "variants/sinks",
+    "integrations.transformers": "practice/look-inside",
     "variants.indexer": "variants/selected",
     "variants.moba": "variants/selected",
     "variants.native_sparse": "variants/selected",
+    "watching": "practice/look-inside",
 }
 
 

@@ -12,6 +12,7 @@ from book.stage import cards, explorers
 NO_FIGURE = {
     "begin/how-to-read.md": "the map of the book is the first page of Learn",
     "practice/check-your-own.md": "what there is to see are programs and their reports",
+    "practice/look-inside.md": "what there is to see are tables of what ran",
 } | {
     f"practice/behaviours/{name}.md": "what there is to see are the recorded answers, a table"
     for name in (
