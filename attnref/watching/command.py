@@ -57,7 +57,7 @@ def watch(
     """Run a script and show what the attention of the models in it does.
 
     The script runs as it would by itself. What was seen goes to standard error, so that the
-    script's own output stays as it is. Options of this command stand before the script. The exit
+    script's own output stays as it is. Options of this command come before the script. The exit
     status is the script's own if that is not 0, 1 when something is wrong, 2 when the script could
     not be run.
     """

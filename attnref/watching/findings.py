@@ -1,4 +1,4 @@
-"""What is suspicious about a call, in words that say how to mend it, each with its page."""
+"""What is suspicious about a call, in words that say how to fix it, each with its page."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

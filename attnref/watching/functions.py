@@ -21,7 +21,7 @@ INTERFACE = "transformers.modeling_utils"
 class Function(NamedTuple):
     """A function of attention: where it is, and what its arguments say.
 
-    One that runs ``apart`` brings operators that no other mode may see; one that ``hands_on`` calls
+    What runs ``apart`` brings operators that no other mode may see; one that ``hands_on`` calls
     another, which is heard in its place.
     """
 
@@ -53,7 +53,7 @@ def _flexible(given: Mapping[str, Any], output: Any) -> Call:
 
 
 def _dense(block_mask: Any, call: Call) -> Tensor | None:
-    """The mask that a function of positions makes, for as many pairs as one may ask."""
+    """The mask that a function of positions makes, if the pairs are not too many."""
     b, h, n, m = call.sizes
     if block_mask is None or not hasattr(block_mask, "mask_mod") or n * m > _MOST:
         return None
