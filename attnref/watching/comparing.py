@@ -21,21 +21,27 @@ _MOST = 2**21  # pairs whose masks are compared
 
 SAME = Text("None of {modules} modules differs by more than rounding.")
 PARTS = Text(
-    "They part in {name} ({kind}): its output differs by {share:.2g} of its largest number, where "
-    "rounding explains {rounding:.1g}."
+    "The runs diverge at {name} ({kind}): its outputs differ by {share:.2g} of their largest "
+    "value; rounding explains {rounding:.1g}."
 )
-TOKEN = Text("First at sample {sample}, position {position}.")
+TOKEN = Text("The first difference is in sample {sample}, position {position}.")
 BEFORE = Text("Modules before it that agree: {count}.")
-INPUTS = Text("Its attention gets other tensors already: {names}.")
-ARGUMENTS = Text("Its attention is called with another {name}: {one} here, {other} there.")
-MASKS = Text(
-    "Its attention is called with another mask: query {i} sees key {j} {where}, in sample {sample}."
+INPUTS = Text("The inputs of its attention already differ: {names}.")
+ARGUMENTS = Text(
+    "Its attention is called with different values of {name}: {one} in the first run, {other} in "
+    "the second."
 )
-HERE, THERE = Text("here and not there"), Text("there and not here")
+MASKS = Text(
+    "Its attention is called with different masks: in sample {sample}, query {i} sees key {j} "
+    "{where}."
+)
+HERE, THERE = Text("only in the first run"), Text("only in the second run")
 ALIKE = Text(
     "Its attention gets the same tensors and arguments: {one} and {other} compute differently."
 )
-EARLY = Text("No attention ran before it: what the model was given differs, or its positions.")
+EARLY = Text(
+    "No attention ran before it, so the cause is in the inputs of the model or in its positions."
+)
 
 
 @dataclass

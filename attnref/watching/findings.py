@@ -51,13 +51,13 @@ class Finding:
 
 
 TOP_LEFT = Text(
-    "is_causal where n = {n} and m = {m}: PyTorch lays the first query beside the first key, so "
-    "that the last query sees the keys up to number {n} alone. Behind a cache leave is_causal out "
-    "for one query, or give a mask that ends at the bottom right."
+    "is_causal with n = {n} and m = {m}: PyTorch aligns the first query with the first key, so the "
+    "last query sees only the first {n} of {m} keys. With a cache, omit is_causal for a single "
+    "query, or pass a mask aligned at the bottom right."
 )
 ONLY_FUTURE = Text(
-    "The mask lets each query see only what comes after it: True means may attend here, and "
-    "forbidden where the mask was made. Give ~mask."
+    "The mask lets each query see only later keys. In this function True means “may attend”; the "
+    "mask was probably made for a function in which True means “forbidden”. Pass ~mask."
 )
 FAR = Text(
     "Head {head}, query {query}: the output is {times:.3g} times as far from the definition as "
@@ -65,24 +65,26 @@ FAR = Text(
 )
 DROPPING = Text(
     "Weights are dropped (p = {share:.2g}) while the module is in evaluation mode. "
-    "scaled_dot_product_attention drops whatever its mode is: give dropout_p=self.p if "
+    "scaled_dot_product_attention does not know the mode: pass dropout_p=self.p if "
     "self.training else 0."
 )
 NOT_FINITE = Text(
-    "NaN or inf comes out of it, and none goes in: {where}. It is the first place where that "
-    "happens."
+    "Its output contains NaN or inf, but its inputs do not: {where}. This is the first place where "
+    "that happens."
 )
 SCORES_INF = Text("its scores overflow {dtype}")
 BLIND_ROW = Text("a query may attend to nothing")
 ITSELF = Text("in its own computation")
-FIRST_OUT = Text("NaN or inf first comes out of here ({kind}), and not of an attention.")
+FIRST_OUT = Text(
+    "NaN or inf first appears in the output of this module ({kind}), which is not attention."
+)
 BEHIND = Text(
     "{name} holds NaN or inf at a key that the mask hides: a weight of 0 times NaN is NaN. Fill "
     "unused memory with zeros."
 )
 BLIND = Text(
-    "Queries that may attend to nothing, though they are no padding: {count}. {what} Let each see "
-    "itself, or give zeros where a row is empty."
+    "Queries that may attend to nothing, although they are not padding: {count}. {what} Let each "
+    "query see itself, or return zeros if a row is empty."
 )
 GIVES = {
     FUSED: Text("PyTorch returns zeros for them, other versions NaN."),
@@ -90,29 +92,31 @@ GIVES = {
 }
 DIFFERENT = Text(
     "Padding is hidden from other layers, not here: sample {sample} sees {count} keys that "
-    "{other} hides. Hand the padding mask on to each layer."
+    "{other} hides. Pass the padding mask to every layer."
 )
 NEAR_OVERFLOW = Text(
     "The products of queries and keys reach {highest:.3g}, and float16 ends at 65504. Scale the "
     "queries before the product, or compute the scores in float32."
 )
 NEEDLESS = Text(
-    "A mask of {shape}, {bytes}, says what {instead} says. Without it no numbers are read for "
-    "each pair, and more kernels can be chosen."
+    "A mask of shape {shape} ({bytes}) has the same effect as {instead}. Without it, the kernel "
+    "need not read a number per pair, and PyTorch has more kernels to choose from."
 )
 SLOW = Text("Computed by products and a softmax, not by a fused kernel: {why} {inferred}")
-INFERRED = Text("(Inferred: on a CPU PyTorch gives no reasons.)")
+INFERRED = Text("(Inferred: on a CPU, PyTorch does not report why.)")
 SINKS = Text(
     "{share:.0%} of the weight lies on the first key, where an even share would be {even:.1%}: an "
     "attention sink (head {head})."
 )
 SATURATED = Text(
-    "The largest weight of a row is {largest:.2f} in the mean, and the scores spread by "
-    "{spread:.3g}, where queries and keys of variance 1 give 1: little gradient is left (head "
-    "{head})."
+    "On average, the largest weight of a row is {largest:.2f}, and the standard deviation of its "
+    "scores is {spread:.3g} (it would be 1 for queries and keys of variance 1), so little gradient "
+    "is left (head {head})."
 )
-UNIFORM = Text("{count} of {heads} heads share their weight evenly: they average the values.")
-COPIES = Text("Heads {one} and {other} give the same weights.")
+UNIFORM = Text(
+    "{count} of {heads} heads spread their weight evenly, so they simply average the values."
+)
+COPIES = Text("Heads {one} and {other} have the same weights.")
 
 Rule = Callable[[Call, Mask, Statistics | None], Iterator[Finding]]
 
@@ -122,9 +126,9 @@ def _causal(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Findin
     if call.is_causal and call.attn_mask is None and n < m:
         _, key, _ = call.inputs()
         if bool((key[..., n:, :] != 0).any()):  # else these are empty places of a cache
-            yield Finding(Level.WRONG, TOP_LEFT, "foundations/mask-traps", {"n": n, "m": m})
+            yield Finding(Level.WRONG, TOP_LEFT, "pitfalls/positions-and-cache", {"n": n, "m": m})
     if mask.future:
-        yield Finding(Level.WRONG, ONLY_FUTURE, "foundations/mask-traps")
+        yield Finding(Level.WRONG, ONLY_FUTURE, "pitfalls/masks")
 
 
 def _right(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
@@ -204,7 +208,7 @@ def _weights(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Findi
     even = int(found.uniform().sum())
     if even:
         about = {"count": even, "heads": len(found.entropy)}
-        yield Finding(Level.OBSERVED, UNIFORM, "scale/initialisation-and-training", about)
+        yield Finding(Level.OBSERVED, UNIFORM, "scale/entropy", about)
     for one, other in found.copies()[:1]:
         about = {"one": one, "other": other}
         yield Finding(Level.OBSERVED, COPIES, "foundations/multi-head", about)

@@ -11,11 +11,17 @@ from torch.backends import cuda
 from attnref.text import Text
 
 SWITCHED_OFF = Text("fused kernels are switched off (sdpa_kernel, or enable_flash_sdp).")
-AXES = Text("query has {axes} axes, and 4 are wanted: unsqueeze(0), and squeeze the output.")
-MASK_AXES = Text("attn_mask has {axes} axes, and 2 or 4 are wanted: unsqueeze(0).")
-STRIDE = Text("the last axis of {name} is not contiguous: {name}.contiguous().")
-LEARNED = Text("attn_mask wants a gradient. Where it is not learned: attn_mask.detach().")
-WIDTHS = Text("value has {d_v} components and query {d_k}: fill up the shorter with zeros.")
+AXES = Text(
+    "query has {axes} axes, and the fused kernel needs 4 (batch, heads, queries, width): use "
+    "unsqueeze(0) or flatten(0, -4), and restore the shape of the output."
+)
+MASK_AXES = Text("attn_mask has {axes} axes, but needs 2 or 4: use unsqueeze(0).")
+STRIDE = Text("the last axis of {name} is not contiguous: use {name}.contiguous().")
+LEARNED = Text("attn_mask requires a gradient. If it is not learned, pass attn_mask.detach().")
+WIDTHS = Text(
+    "value has {d_v} components and query {d_k}. Pad the narrower with zeros: if that is value, "
+    "trim the output; if it is query and key, also pass scale={d_k} ** -0.5."
+)
 TOLD = Text("{said}")
 
 

@@ -152,7 +152,7 @@ class Seen(Listener):
                 if numbers and not is_finite(x):
                     self._bad = True
                     about = {"kind": type(module).__name__}
-                    page = "foundations/mask-traps"
+                    page = "pitfalls/numerics"
                     self._note(Finding(Level.WRONG, FIRST_OUT, page, about), name)
 
     def hear(self, call: Call) -> None:

@@ -27,9 +27,9 @@ HEADING = (
     Text("kernel"),
     Text("time"),
 )
-UNSEEN = Text("Not seen, though named like attention: {names}.")
+UNSEEN = Text("The class name suggests attention, but no call was seen: {names}.")
 COMPILED = Text(
-    "Compiled by torch.compile, so that its calls are not seen: {names}. Watch the model before it "
+    "Compiled by torch.compile, so its calls are not seen: {names}. Watch the model before it "
     "is compiled (compiled._orig_mod), or under torch.compiler.set_stance('force_eager')."
 )
 SHARE = Text("{pattern} ({share:.0%})")

@@ -135,7 +135,7 @@ def test_the_module_and_the_argument_that_differ_are_named():
     layer.scaling *= 1.1
     found = attnref.compare(model, other, given)
     assert found.name == "model.layers.1.self_attn.o_proj"
-    assert "another scale: 0.25 here, 0.275 there" in str(found)
+    assert "different values of scale: 0.25 in the first run, 0.275 in the second" in str(found)
     layer.scaling /= 1.1
     forward = layer.forward
 
@@ -143,7 +143,7 @@ def test_the_module_and_the_argument_that_differ_are_named():
         return forward(*tensors, attention_mask=None, **options)
 
     layer.forward = without_mask
-    assert "another mask: query 3 sees key 0 there and not here, in sample 0" in str(
+    assert "different masks: in sample 0, query 3 sees key 0 only in the second run" in str(
         attnref.compare(model, other, given)
     )
 

@@ -191,11 +191,11 @@ PATTERNS = {
     "window, 2 back and 1 ahead": (J >= ROW - 2) & (J <= ROW + 1),
     "causal, chunks of 5": CAUSAL & (ROW // 5 == J // 5),
     "packed sequences, 2": torch.block_diag(torch.ones(5, 5), torch.ones(7, 7)).bool(),
-    "causal behind a prefix of 3": CAUSAL | (J < 3),
-    "the future alone": ~CAUSAL,
+    "causal after a prefix of 3": CAUSAL | (J < 3),
+    "future only": ~CAUSAL,
     "all allowed": CAUSAL | True,
-    "all allowed; padding right, at most 3": REAL,
-    "causal; padding left, at most 2": CAUSAL & (J > 1),
+    "all allowed; right padding, up to 3": REAL,
+    "causal; left padding, up to 2": CAUSAL & (J > 1),
     "causal, bottom-right": J[None] <= ROW[:5] + 7,
     "all allowed; with a bias": -0.5 * (ROW - J).abs(),
     "another pattern": (ROW * J) % 3 != 1,
@@ -389,7 +389,7 @@ def test_the_table_counts_calls_and_names_places(lang, x):
     text = seen.text(lang)
     assert "{0…1}" in text
     assert text.count("12 × 12") == 2
-    assert "foundations/mask-traps" in text
+    assert "pitfalls/masks" in text
     assert not text.startswith(seen.text("en").splitlines()[0]) or lang == "en"
 
 

@@ -1,4 +1,4 @@
-"""A text alone, and in a batch that is padded at the left."""
+"""A text alone, and in a batch padded on the left."""
 
 # --8<-- [start:example]
 import attnref
