@@ -67,7 +67,7 @@ class Call:
 
     def factor(self) -> float:
         """What the scores are multiplied by."""
-        return self.shapes[0][-1] ** -0.5 if self.scale is None else self.scale
+        return max(1, self.shapes[0][-1]) ** -0.5 if self.scale is None else self.scale
 
 
 def four_axes(tensor: Tensor) -> Tensor:

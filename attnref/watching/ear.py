@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules import module as hooks
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import _disable_current_modes
 
 from attnref.watching.call import FUSED, Call
@@ -48,6 +49,9 @@ class Listener:
     def leave(self, module: nn.Module, name: str, output: Any) -> None:
         """A module ended."""
 
+    def miss(self, name: str, error: Exception) -> None:
+        """Something there could not be looked at."""
+
 
 class Ear:
     """The calls of one thread."""
@@ -55,7 +59,7 @@ class Ear:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
         self.places = Places(self._enter, self._leave)
-        self.mode = Operators(self._tell, self._parameters)
+        self.mode = Operators(self._tell, self._parameters, self.missed)
         self.heard = 0  # calls so far
         self.deaf = False  # while what is heard is judged
         self._of_root: tuple[int, frozenset[int]] = (0, frozenset())
@@ -65,7 +69,11 @@ class Ear:
         if root is None:
             return frozenset()
         if self._of_root[0] != id(root):
-            found = frozenset(x.untyped_storage()._cdata for x in root.parameters())
+            found = frozenset(
+                x.untyped_storage()._cdata
+                for x in root.parameters()
+                if x.layout == torch.strided and not is_lazy(x)
+            )
             self._of_root = (id(root), found)
         return self._of_root[1]
 
@@ -81,25 +89,35 @@ class Ear:
             self.mode.inside -= not function.hands_on
         seconds = time.perf_counter() - start
         given = bind(original, args, kwargs) if self.heard == before else None
-        if given is not None:
-            with self.aside():
-                call = function.read(given, output)
-                call.seconds = seconds
-                call.kernel = call.kernel or self.mode.kernel or MATH
+        if given is None:
+            return output
+        call, gradients = None, torch.is_grad_enabled()
+        with self.aside():
+            call = function.read(given, output)
+            call.seconds = seconds
+            call.kernel = call.kernel or self.mode.kernel or MATH
             if call.function == FUSED and call.kernel == MATH:
-                call.reason = reason(given)
+                call.reason = reason(given, gradients=gradients)
+        if call is not None:
             self._tell(call)
         return output
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """What runs here is nobody's."""
+        """What runs here is nobody's, and what fails here fails for nobody: it is noted."""
         self.deaf = True
         try:
-            with _disable_current_modes(), torch.no_grad():
+            with _disable_current_modes(), torch.no_grad(), torch.device("cpu"):
                 yield
+        except Exception as error:
+            self.missed(error)
         finally:
             self.deaf = False
+
+    def missed(self, error: Exception) -> None:
+        """Something could not be looked at; the model must not notice."""
+        for each in self.listeners:
+            each.miss(self.places.here() or _line(), error)
 
     def _tell(self, call: Call) -> None:
         self.heard += 1
@@ -114,7 +132,8 @@ class Ear:
     def _enter(self, module: nn.Module, name: str) -> None:
         for each in self.listeners:
             if self.places.inside(each.members):
-                each.enter(module, name)
+                with self.aside():
+                    each.enter(module, name)
 
     def _leave(self, module: nn.Module, name: str, output: Any) -> None:
         for each in self.listeners:
@@ -136,8 +155,21 @@ _NOT_THEIRS = (str(Path(__file__).parent), str(Path(torch.__file__).parent), con
 
 def current() -> Ear | None:
     """That of this thread, if somebody watches in it and nothing is judged."""
+    if torch.compiler.is_compiling():
+        return None
     ear: Ear | None = getattr(_here, "ear", None)
-    return ear if ear is not None and not ear.deaf else None
+    if ear is None or ear.deaf or _is_abstract():
+        return None
+    return ear
+
+
+def _is_abstract() -> bool:
+    """Whether what runs has no numbers to look at, or they may not be looked at now."""
+    return (
+        torch._C._get_tracing_state() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+    )
 
 
 @contextlib.contextmanager
@@ -193,16 +225,17 @@ def _install() -> None:
 
 def _before(module: nn.Module, inputs: Any) -> None:
     ear = current()
-    if ear is not None and not torch.compiler.is_compiling():
+    if ear is not None:
         if type(module).__module__ not in _known:  # loaded since
             with _lock:
                 _replace_all()
+                _known.add(type(module).__module__)
         ear.places.enter(module)
 
 
 def _after(module: nn.Module, inputs: Any, output: Any) -> None:
     ear = current()
-    if ear is not None and not torch.compiler.is_compiling():
+    if ear is not None:
         ear.places.leave(module, output)
 
 
@@ -215,7 +248,7 @@ def _replace_all() -> None:
         known = interface(name)
         if known is not None:
             _wrap(entry, known)
-    for name in [each for each in sys.modules if each not in _known]:
+    for name in [each for each in list(sys.modules) if each not in _known]:
         _known.add(name)
         names = getattr(sys.modules[name], "__dict__", None)
         if isinstance(names, dict):
@@ -248,7 +281,7 @@ def _give_back(names: dict[str, Any], attribute: str, new: object, original: obj
 def _restore() -> None:
     # Who took a name over while it was heard keeps what hears; by then it only passes calls on.
     hears = {id(new): original for original, new in _wrapped.values()}
-    for name in [each for each in sys.modules if each not in _known]:
+    for name in [each for each in list(sys.modules) if each not in _known]:
         names: dict[str, Any] = getattr(sys.modules[name], "__dict__", None) or {}
         for attribute in _NAMES:
             if id(names.get(attribute)) in hears:
@@ -265,7 +298,7 @@ def _hearing(original: Callable[..., Any], function: Function) -> Callable[..., 
     @functools.wraps(original)
     def attention(*args: Any, **kwargs: Any) -> Any:
         ear = current()
-        if ear is None or torch.compiler.is_compiling():
+        if ear is None:
             return original(*args, **kwargs)
         return ear.call(original, function, args, kwargs)
 

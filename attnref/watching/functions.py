@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -46,7 +47,8 @@ def _flexible(given: Mapping[str, Any], output: Any) -> Call:
     call = call_of("flex_attention", (given["query"], given["key"], given["value"]))
     call.scale, call.enable_gqa = given.get("scale"), bool(given.get("enable_gqa"))
     call.attn_mask = _dense(given.get("block_mask"), call)
-    call.known = given.get("score_mod") is None
+    hidden = given.get("block_mask") is None or call.attn_mask is not None
+    call.known = given.get("score_mod") is None and hidden
     call.output = output[0] if isinstance(output, tuple) else output
     call.kernel = "flex"
     return call
@@ -61,6 +63,8 @@ def _dense(block_mask: Any, call: Call) -> Tensor | None:
 
     samples, heads = block_mask.shape[:2]
     sizes = (min(samples, b), min(heads, h), n, m)
+    if math.prod(sizes) > _MOST:
+        return None
     made: Tensor = create_mask(block_mask.mask_mod, *sizes, device=str(call.device))
     return made
 
@@ -138,6 +142,8 @@ def _interface(given: Mapping[str, Any], output: Any) -> Call:
     """That of Transformers: query (b, h, n, d), output (b, n, h, d)."""
     inputs = (given["query"], given["key"], given["value"])
     module, options = given["module"], {**given.get("kwargs", {}), **given}
+    if isinstance(options.get("attention_mask"), Tensor) and options["attention_mask"].dim() == 2:
+        options["attention_mask"] = options["attention_mask"][:, None, None].bool()  # of keys
     call = call_of("attention_interface", inputs)
     mask, n = options.get("attention_mask"), inputs[0].shape[-2]
     call.attn_mask = mask if isinstance(mask, Tensor) or mask is None else _dense(mask, call)

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.backends import cuda
 
@@ -25,7 +24,7 @@ WIDTHS = Text(
 TOLD = Text("{said}")
 
 
-def reason(given: Mapping[str, Any]) -> Text | None:
+def reason(given: Mapping[str, Any], *, gradients: bool) -> Text | None:
     """What to change of a call of ``scaled_dot_product_attention`` that no fused kernel took.
 
     None where nothing is known, or where it is asked for, as dropout is.
@@ -43,7 +42,7 @@ def reason(given: Mapping[str, Any]) -> Text | None:
     if isinstance(mask, Tensor):
         if mask.dim() not in (2, 4):
             return MASK_AXES.fill({"axes": mask.dim()})
-        if mask.requires_grad and torch.is_grad_enabled():
+        if mask.requires_grad and gradients:
             return LEARNED
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.stride(-1) != 1 and x.shape[-1] > 1:

@@ -31,6 +31,8 @@ KERNELS = {
     "_flash_attention_forward": "flash",
     "_efficient_attention_forward": "efficient",
 }
+_LOWEST = -1e4  # what is filled in to hide
+_NEARLY = 0.2  # of the share that was meant to be dropped
 MATH = "math"  # products and a softmax, which is what is left where no fused kernel is
 
 
@@ -51,33 +53,50 @@ class Scores:
 
 
 class Weights(NamedTuple):
-    """What a softmax made of scores."""
+    """What a softmax made of scores; both are held by the model alone."""
 
     scores: Scores
-    input: Tensor  # what the softmax got
-    output: Tensor
+    input: "weakref.ref[Tensor]"  # what the softmax got
+    output: "weakref.ref[Tensor]"
+    shape: torch.Size  # of what is multiplied with the values
     known: bool = True
     dropped: float = 0.0
-    turned: bool = False
+    turned: bool = False  # (…, m, n) by now
+    laid: bool = False  # the same, when the softmax was taken
 
 
 @dataclass
 class Followed:
     """What is known of tensors, for as long as they live."""
 
-    tensors: dict[int, tuple[weakref.ref[Tensor], Scores | Weights]] = field(default_factory=dict)
+    tensors: dict[int, tuple[weakref.ref[Tensor], int, Scores | Weights]] = field(
+        default_factory=dict
+    )
+    writing: bool = False  # whether the operator changes its argument
 
     def get(self, tensor: object) -> Scores | Weights | None:
-        """What that one is, None where nothing is known."""
+        """What that one is, None where nothing is known; if it was written to, how is unknown."""
         found = self.tensors.get(id(tensor))
-        return found[1] if found is not None and found[0]() is tensor else None
+        if found is None or not isinstance(tensor, Tensor) or found[0]() is not tensor:
+            return None
+        _, version, what = found
+        if _version(tensor) <= version:
+            return what
+        return (
+            replace(what, known=False) if isinstance(what, Scores) else what._replace(known=False)
+        )
 
     def note(self, tensor: object, what: Scores | Weights) -> None:
         """That one is that."""
         if isinstance(tensor, Tensor):
             place = id(tensor)
             forget = functools.partial(_forget, weakref.ref(self), place)
-            self.tensors[place] = (weakref.ref(tensor, forget), what)
+            version = _version(tensor) + self.writing  # which is counted a little later
+            self.tensors[place] = (weakref.ref(tensor, forget), version, what)
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _forget(followed: "weakref.ref[Followed]", place: int, gone: "weakref.ref[Tensor]") -> None:
@@ -92,9 +111,18 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Args:
         told: gets each call; its name and module are filled in there.
         parameters: where the numbers of parameters lie, which are no queries.
+        missed: is told of what went wrong while looking.
     """
 
-    def __init__(self, told: Callable[[Call], None], parameters: Callable[[], Collection[int]]):
+    supports_higher_order_operators = True
+
+    def __init__(
+        self,
+        told: Callable[[Call], None],
+        parameters: Callable[[], Collection[int]],
+        missed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self.missed = missed
         super().__init__()  # type: ignore[no-untyped-call]
         self.told = told
         self.parameters = parameters
@@ -106,19 +134,28 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         output = func(*args, **(kwargs or {}))
-        packet = func.overloadpacket
+        try:
+            self._look(func, args, kwargs or {}, output)
+        except Exception as error:
+            self.missed(error)
+        return output
+
+    def _look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        packet = getattr(func, "overloadpacket", None)  # none of what holds functions
+        if packet is None:
+            return
         kernel = _KERNELS.get(packet)
         if kernel is not None:
             self.kernel = kernel
             if not self.inside:
-                self.told(_kernel_call(kernel, _arguments(func, args, kwargs or {}), output))
+                self.told(_kernel_call(kernel, _arguments(func, args, kwargs), output))
         elif self.inside:
             pass
         elif (layer := _LAYERS.get(packet)) is not None:
-            self.told(layer(func, args, kwargs or {}, output))
+            self.told(layer(func, args, kwargs, output))
         elif (step := _STEPS.get(packet)) is not None:
-            step(self, packet, args, kwargs or {}, output)
-        return output
+            self.followed.writing = func._schema.is_mutable
+            step(self, packet, args, kwargs, output)
 
     # What follows is done to what each operator gave.
 
@@ -126,10 +163,12 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         added, (one, other) = args[:-2], args[-2:]
         known = self.followed.get(one), self.followed.get(other)
         if isinstance(known[0], Weights):
-            self._finish(known[0], other, output)
+            self._finish(known[0], one, other, output)
         elif isinstance(known[1], Weights):
             turned = known[1]._replace(turned=not known[1].turned)
-            self._finish(turned, one.mT, output.mT)
+            self._finish(turned, other.mT, one.mT, output.mT)
+        elif one.layout != torch.strided or other.layout != torch.strided:
+            return
         elif one.shape[-1] and not self._is_parameter(one) and not self._is_parameter(other):
             query, key = (x if x.dim() == 3 else x[None] for x in (one, other.mT))
             scores = Scores(query, key, kwargs.get("alpha", 1))
@@ -146,7 +185,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if what is None:
             return
         if isinstance(what, Weights) and packet is _aten.slice and output.shape != args[0].shape:
-            what = what._replace(output=output)  # without the column of a sink
+            what = what._replace(output=weakref.ref(output), shape=output.shape)  # of no sink
         self.followed.note(output, what)
 
     def _turn(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
@@ -179,10 +218,8 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         what, other = self.followed.get(args[place]), args[1 - place]
         if isinstance(what, Weights):
             what = what._replace(known=False)
-            if (
-                isinstance(other, Tensor) and other.dim() > 1
-            ):  # what is dropped, and the rest larger
-                what = what._replace(dropped=float((other == 0).float().mean()))
+            if isinstance(other, Tensor) and other.dim() > 1:
+                what = what._replace(dropped=_dropped(other))
             self.followed.note(output, what)
             return
         assert isinstance(what, Scores)
@@ -229,7 +266,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if isinstance(what, Weights):  # after the softmax
             self.followed.note(output, what._replace(known=False))
-        elif not isinstance(number, Tensor) or number.numel() == 1:
+        elif (_number(number) or 0.0) <= _LOWEST:
             self.followed.note(output, replace(what, hidden=(*what.hidden, hidden)))
         else:
             self.followed.note(output, replace(what, known=False))
@@ -249,17 +286,25 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.followed.note(output, replace(what, sink=parts[1]))
 
     def _softmax(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
-        what, axis = self.followed.get(args[0]), args[1] % output.dim()
-        if not isinstance(what, Scores) or axis < output.dim() - 2:
+        what = self.followed.get(args[0])
+        if not isinstance(what, Scores) or output.dim() < 2:
+            return
+        axis = args[1] % output.dim()
+        if axis < output.dim() - 2:
             return
         # What is summed over are the keys, whatever they were called.
         turned = axis != output.dim() - 1
         if turned != what.turned:
             what = replace(what, query=what.key, key=what.query)
         if turned:
-            added, hidden = (tuple(x.mT for x in each) for each in (what.added, what.hidden))
+            shape = args[0].shape
+            added, hidden = (
+                tuple(x.expand(shape).mT for x in each) for each in (what.added, what.hidden)
+            )
             what = replace(what, added=added, hidden=hidden)
-        self.followed.note(output, Weights(what, args[0], output, turned=turned))
+        given, made = weakref.ref(args[0]), weakref.ref(output)
+        shape = output.mT.shape if turned else output.shape
+        self.followed.note(output, Weights(what, given, made, shape, turned=turned, laid=turned))
 
     def _drop(self, packet: Any, args: Any, kwargs: Any, output: Any) -> None:
         what = self.followed.get(args[0])
@@ -268,19 +313,23 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             what = what._replace(dropped=share, known=what.known and not share)
             self.followed.note(output[0], what)
 
-    def _finish(self, weights: Weights, value: Tensor, output: Tensor) -> None:
+    def _finish(self, weights: Weights, used: Tensor, value: Tensor, output: Tensor) -> None:
         query, key = weights.scores.query, weights.scores.key
-        given, made = weights.input, weights.output
-        if weights.turned:
-            given, made = given.mT, made.mT
-        lead, m = given.shape[:-2], key.shape[-2]
-        given, made = given[..., :m], made[..., :m]
+        if weights.turned:  # as a backward pass multiplies
+            return
+        # What the model has let go by now is not looked at: the scores may have overflowed, and
+        # weights that were rounded or dropped since are those that count.
+        given, made = weights.input(), weights.output()
+        made = used.reshape(weights.shape) if made is None else made.mT if weights.laid else made
+        given = given if given is None or not weights.laid else given.mT
+        m = key.shape[-2]
         value = value if value.dim() == 3 else value[None]
-        rows = (math.prod(lead), given.shape[-2])
-        if rows != query.shape[:2] or {m} != {value.shape[-2], made.shape[-1]}:
+        rows = (math.prod(made.shape[:-2]), made.shape[-2])
+        if rows != query.shape[:2] or value.shape[-2] != m or made.shape[-1] < m:
             return  # the axes were mixed on the way
-        given, made = four_axes(given), four_axes(made)
-        lead = given.shape[:2]
+        made = four_axes(made[..., :m])
+        given = None if given is None else four_axes(given[..., :m])
+        lead = made.shape[:2]
         query, key, value, result = (
             x.reshape(*lead, *x.shape[-2:]) for x in (query, key, value, output)
         )
@@ -332,9 +381,16 @@ def _numbers(mask: Tensor) -> Tensor:
     return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -math.inf)
 
 
+def _dropped(noise: Tensor) -> float:
+    """The share that is dropped; 0 where the others are not made larger, as by a mask."""
+    share = float((noise == 0).double().mean())
+    largest = float(noise.max())
+    return share if largest > 1 and abs(largest * (1 - share) - 1) < _NEARLY else 0.0
+
+
 def _number(x: object) -> float | None:
     if isinstance(x, Tensor):
-        return x.item() if x.dim() == 0 and x.device.type == "cpu" else None
+        return x.item() if x.numel() == 1 and x.device.type == "cpu" else None
     return float(x) if isinstance(x, int | float) else None
 
 

@@ -1,5 +1,6 @@
 """What was seen of a model's attention: by call site, with what is suspicious about it."""
 
+import re
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -23,10 +24,11 @@ from attnref.watching.findings import (
 )
 from attnref.watching.masks import Mask, recognise
 from attnref.watching.places import attends
-from attnref.watching.statistics import Statistics, is_finite, measure
+from attnref.watching.statistics import Statistics, is_lost, measure
 
 _WAYS = 16  # in which one place may call, that are told apart
 _KEPT = 2**22  # bytes of weights that are kept of one place
+_SAID = 120  # letters of an error
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Seen(Listener):
         sites: the places that called, in the order of their first calls.
         unseen: modules named like attention that ran and made no call that was seen.
         compiled: modules that ``torch.compile`` made, whose calls are not seen.
+        missed: how often something could not be looked at, by place and error.
 
     Examples:
         >>> x = torch.ones(1, 2, 3, 8)
@@ -111,8 +114,10 @@ class Seen(Listener):
         self._attending: dict[str, str] = {}  # modules that ran, with their classes
         self._masks: list[tuple[weakref.ref[Tensor], tuple[object, ...], Mask]] = []
         self._bad = False  # whether NaN or inf was seen
-        self._hidden: dict[tuple[int, int], tuple[str, Tensor]] = {}
+        self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
+        self._outermost: nn.Module | None = None
+        self.missed: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> "Seen":
         if self._context is not None:
@@ -134,22 +139,24 @@ class Seen(Listener):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        context, self._context = self._context, None
+        context, self._context, self._outermost = self._context, None, None
         context.__exit__(kind, error, trace)
 
     # What the ear tells.
 
     def enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
+        if module is self._outermost or self._outermost is None:
+            self._outermost = module
+            self._hidden.clear()  # another pass, with other padding
         if attends(module):
             self._attending.setdefault(name, type(module).__name__)
 
     def leave(self, module: nn.Module, name: str, output: Any) -> None:
         """A module ended; the first that gives NaN is noted."""
-        if self.judged and not self._bad and not any(module.children()):
+        if self.judged and not self._bad and next(module.children(), None) is None:
             for x in output if isinstance(output, tuple | list) else (output,):
-                numbers = isinstance(x, Tensor) and x.is_floating_point() and not x.is_nested
-                if numbers and not is_finite(x):
+                if isinstance(x, Tensor) and x.is_floating_point() and is_lost(x):
                     self._bad = True
                     about = {"kind": type(module).__name__}
                     page = "pitfalls/numerics"
@@ -181,9 +188,10 @@ class Seen(Listener):
     def _mask(self, call: Call) -> Mask:
         """Its mask; layers share one, which is looked at once."""
         given = call.attn_mask
-        key = (call.is_causal, call.sizes[2:], None if given is None else given._version)
+        version = None if given is None or given.is_inference() else given._version
+        key = (call.is_causal, call.sizes[2:], version)
         for known, about, mask in self._masks:
-            if given is not None and known() is given and about == key:
+            if version is not None and known() is given and about == key:
                 return mask
         found = recognise(call)
         if given is not None:
@@ -218,9 +226,10 @@ class Seen(Listener):
         hidden = hidden.expand(b, -1) if len(hidden) == 1 else hidden
         if n != m or len(hidden) != b:
             return
-        known = self._hidden.get((b, m))
+        place = (re.sub(r"\d+", "#", call.name), b, m)
+        known = self._hidden.get(place)
         if known is None:
-            self._hidden[b, m] = (call.name, hidden)
+            self._hidden[place] = (call.name, hidden)
             return
         for ours, theirs, other, name in (
             (hidden, known[1], known[0], call.name),
@@ -235,6 +244,11 @@ class Seen(Listener):
                 )
         return
         yield
+
+    def miss(self, name: str, error: Exception) -> None:
+        """Something there could not be looked at."""
+        key = (name, f"{type(error).__name__}: {error}"[:_SAID])
+        self.missed[key] = self.missed.get(key, 0) + 1
 
     # What can be asked afterwards.
 

@@ -209,3 +209,11 @@ def _error(
 def is_finite(x: Tensor) -> bool:
     """Whether all of its numbers are; in one pass."""
     return not x.numel() or all(bool(each.isfinite()) for each in x.detach().aminmax())
+
+
+def is_lost(x: Tensor) -> bool:
+    """Whether it holds NaN or inf; -inf hides, and is no loss."""
+    if not x.numel() or x.is_nested or x.is_meta or x.layout != torch.strided:
+        return False
+    top = x.detach().amax()
+    return bool(top.isnan() | (top == math.inf))

@@ -32,6 +32,7 @@ COMPILED = Text(
     "Compiled by torch.compile, so its calls are not seen: {names}. Watch the model before it "
     "is compiled (compiled._orig_mod), or under torch.compiler.set_stance('force_eager')."
 )
+MISSED = Text("Could not be looked at: {name}, {count} times: {error}")
 SHARE = Text("{pattern} ({share:.0%})")
 PAGE = Text("see {page}")
 _STYLES = {Level.WRONG: "red", Level.UNSAFE: "yellow", Level.COSTLY: "cyan", Level.OBSERVED: ""}
@@ -68,6 +69,8 @@ def lines(
         notes.append(UNSEEN.say(lang, {"names": ", ".join(names)}))
     if seen.compiled:
         notes.append(COMPILED.say(lang, {"names": ", ".join(seen.compiled)}))
+    for (name, error), count in seen.missed.items():
+        notes.append(MISSED.say(lang, {"name": name, "error": error, "count": count}))
     for note in notes:
         yield Line("")
         yield from (Line(each, "magenta") for each in textwrap.wrap(note, width))

@@ -91,7 +91,7 @@ def wait_for(condition):
 
 def test_builds_of_a_folder_wait_for_each_other(builds, checkout):
     with FileLock(checkout / "site.lock"):
-        both = [builds(0.1), builds(0.1)]
+        both = [builds(1), builds(1)]  # longer than one language starts before the other
         for process in both:
             assert "waiting for another build" in process.stdout.readline()
         assert not (checkout / "log").exists()

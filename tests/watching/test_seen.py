@@ -91,12 +91,35 @@ def with_sink(q, k, v):
     return (scores - scores.amax(-1, keepdim=True)).softmax(-1)[..., :-1] @ v
 
 
-def not_normalised(q, k, v):
+def changed_weights(q, k, v):
     weights = (q @ k.mT * 8**-0.5).softmax(-1)
     weights[..., 0] += 0.01
     return weights @ v
 
 
+def masked_by_index(q, k, v):
+    scores = q @ k.mT * 8**-0.5
+    scores[:, :, ~CAUSAL] = -math.inf
+    return scores.softmax(-1) @ v
+
+
+def diagonal_of_zeros(q, k, v):
+    scores = (q @ k.mT * 8**-0.5).masked_fill(torch.eye(N).bool(), 0.0)
+    return scores.softmax(-1) @ v
+
+
+def without_heads(q, k, v):
+    kept = torch.tensor([1.0, 0.0, 1.0, 1.0]).view(1, 4, 1, 1)
+    return (q @ k.mT * 8**-0.5).softmax(-1) * kept.expand(2, 4, N, N) @ v
+
+
+# What cannot be computed again is seen, and its error is not known.
+UNKNOWN = {
+    "a diagonal of zeros": diagonal_of_zeros,
+    "heads switched off": without_heads,
+    "a mask by index": masked_by_index,
+    "weights that are changed": changed_weights,
+}
 RIGHT = {
     "fused": lambda q, k, v: sdpa(q, k, v, is_causal=True),
     "padding": lambda q, k, v: sdpa(q, k, v, REAL),
@@ -135,7 +158,6 @@ WRONG = {
         [findings.BEHIND],
     ),
     "not contiguous": (lambda q, k, v: sdpa(q.mT.contiguous().mT, k, v), [findings.SLOW]),
-    "far": (not_normalised, [findings.FAR]),
 }
 
 
@@ -147,11 +169,29 @@ def test_what_is_right_is_seen_and_not_suspicious(attend, x):
     assert all(site.statistics.error is not None for site in seen.sites.values())
 
 
+@pytest.mark.parametrize("attend", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_is_more_than_the_definition_is_seen_and_not_judged_by_it(attend, x):
+    seen = seen_of(model_of(attend), x)
+    assert [each.say() for each in seen.findings if each.level < Level.OBSERVED] == []
+    assert [site.statistics.error for site in seen.sites.values()] == [None]
+
+
 @pytest.mark.parametrize(("attend", "said"), WRONG.values(), ids=WRONG)
 def test_the_fault_is_named(attend, said, x):
     seen = seen_of(model_of(attend), x)
     assert [each.text for each in seen.findings if each.level < Level.OBSERVED] == said
     assert seen.passed() == (not any(each.level == Level.WRONG for each in seen.findings))
+
+
+def test_a_kernel_that_errs_is_named(x, monkeypatch):
+    original = F.scaled_dot_product_attention
+
+    def wrong(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+        return 1.001 * original(query, key, value, attn_mask, dropout_p, is_causal)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", wrong)
+    seen = seen_of(model_of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v)), x)
+    assert [each.text for each in seen.findings] == [findings.FAR]
 
 
 def test_half_precision_near_its_end_is_named(x):
@@ -315,6 +355,102 @@ def test_no_tensor_of_the_model_is_kept(x):
     gc.collect()
     assert [each() for each in kept] == [None] * 3
     assert seen.weights("0").shape == (4, N, N)
+
+
+def test_nothing_is_kept_while_it_runs(x):
+    kept = []
+
+    def attend(q, k, v):
+        kept.extend(map(weakref.ref, (q, k, v)))
+        return written(q, k, v)
+
+    model = model_of(attend)
+    with torch.no_grad(), attnref.watch(model):
+        model(x)
+        gc.collect()
+        assert [each() for each in kept] == [None] * 3
+
+
+def sparse(x):
+    torch.mm(torch.eye(3).to_sparse(), torch.eye(3))
+
+
+def one_number(x):
+    torch.tensor(1.0).softmax(0)
+
+
+def inference(x):
+    with torch.inference_mode():
+        sdpa(Q, Q, Q, torch.ones(7, 7).bool())
+
+
+def batched(x):
+    torch.vmap(sdpa)(Q, Q, Q)
+
+
+def traced(x):
+    torch.jit.trace(lambda q: sdpa(q, q, q), Q)
+
+
+def meta(x):
+    nn.Linear(2, 2, device="meta")(torch.ones(2, 2, device="meta"))
+
+
+def broadcast(x):
+    sdpa(Q[:, :1].expand(-1, 4, -1, -1), Q, Q[:1].expand(2, -1, -1, -1))
+
+
+def five_axes(x):
+    sdpa(Q[None], Q[None], Q[None], torch.ones(1, 2, 1, 7, 7).bool())
+
+
+def no_width(x):
+    sdpa(Q[..., :0], Q[..., :0], Q)
+
+
+def backward(x):
+    model_of(written)(x).sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore:.*jit.trace")
+@pytest.mark.parametrize(
+    "run",
+    [
+        sparse,
+        one_number,
+        inference,
+        batched,
+        traced,
+        meta,
+        broadcast,
+        five_axes,
+        no_width,
+        backward,
+    ],
+)
+def test_a_model_never_fails_or_is_blamed_because_it_is_watched(run, x):
+    with attnref.watch() as seen:
+        run(x)
+    assert seen.passed()
+
+
+def test_what_cannot_be_looked_at_is_told(x, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no look")
+
+    monkeypatch.setattr("attnref.watching.seen.measure", broken)
+    seen = seen_of(model_of(sdpa), x)
+    assert seen.missed == {("0", "RuntimeError: no look"): 1}
+    assert "no look" in seen.text()
+
+
+def test_padding_of_another_batch_is_another_padding(x):
+    model = model_of(lambda q, k, v: sdpa(q, k, v, masks_of.pop(0)))
+    masks_of = [REAL, REAL.flip(-1)]
+    with torch.no_grad(), attnref.watch(model) as seen:
+        model(x)
+        model(x)
+    assert seen.passed(strict=True)
 
 
 def test_two_threads_hear_their_own_model(x):
