@@ -6,7 +6,7 @@ what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``
 ``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
 (``MultiHeadAttention``, ``KVCache``, ``StreamingCache``, ``PagedCache``), how to measure it
 (``score_statistics``, ``cost``, ``roofline``), and its variants, ``…_attention``. :func:`check`
-judges an attention of yours, :func:`watch` shows what that of a running model does, and
+judges an attention of yours, :func:`watch` shows what the attention of a running model does, and
 :mod:`attnref.distributed` spreads one over several devices. What is named here is public, and is
 loaded when it is first named.
 """
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from attnref import score_statistics as score_statistics
     from attnref import similarity as similarity
     from attnref import softmax as softmax
+    from attnref import watching as watching
     from attnref.cache import KVCache as KVCache
     from attnref.conformance import check as check
     from attnref.conformance import check_steps as check_steps
@@ -143,6 +144,7 @@ __all__ = [
     "topk_attention",
     "varlen_attention",
     "watch",
+    "watching",
 ]
 
 # ``import attnref`` loads nothing, not even PyTorch: where each name is that is no room.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LAW = Text(
     "differential attention: the softmax of the first halves of queries and keys, less λ = {share} "
-    "times that of the second"
+    "times the softmax of the second"
 )
 HALF = re.compile(r"(q|k)(?:uer(?:y|ies)|eys?)?_?([12])")
 

@@ -67,9 +67,9 @@ class Reading:
     ``cut`` off claims no option that it may swallow. One that is ``approximate`` is asked for its
     error and for what holds of approximations too. One that is not ``drawn`` for does without the
     tensors that it may take, and a ``law`` is what it is compared with; ``beside`` are the axes of
-    the function beside it. What it has of its own, beside the usual formula, is its
-    ``formula``. Where no formula is known it is ``other``, which says what it is, perhaps an
-    ``average``, and is compared with itself alone.
+    the function beside it. What it adds to the usual formula is its ``formula``. If no
+    formula is known it is ``other``, which says what it is, perhaps an ``average``, and is compared
+    with itself alone.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,9 @@ by their names and modules by hooks, ``operators`` hears what lies below; each t
 :func:`compare` runs a model in two ways and finds where they part.
 """
 
-from attnref.watching.comparing import Comparison, compare
-from attnref.watching.seen import Seen, watch
+from attnref.watching.comparing import Comparison
+from attnref.watching.comparing import compare as compare
+from attnref.watching.seen import Seen
+from attnref.watching.seen import watch as watch
 
-__all__ = ["watch", "Seen", "compare", "Comparison"]  # noqa: RUF022 (as the reference shows them)
+__all__ = ["Comparison", "Seen"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,12 @@ from attnref.watching.call import Call
 from attnref.watching.ear import Listener, listening
 from attnref.watching.masks import allowed_of, recognise
 
+__all__ = ["compare"]
+
 WAYS = ("alone", "cache")
 _NUMBERS = 64  # of a token that are compared, evenly taken
 _ROUNDINGS = 64.0  # of the largest number of a token: what two orders of sums may differ by
+WIDTH = 72  # letters of a line
 _MOST = 2**21  # pairs whose masks are compared
 
 SAME = Text("None of {modules} modules differs by more than rounding.")
@@ -68,16 +72,11 @@ class Heard:
 class Trace(Listener):
     """What the modules of a model returned in one run, in the order in which they ended."""
 
-    model: nn.Module | None
     outputs: dict[str, list[Output]] = field(default_factory=dict)
     calls: dict[str, list[Heard]] = field(default_factory=dict)
     sizes: tuple[int, int] | None = None  # samples and tokens of what runs
 
-    def __post_init__(self) -> None:
-        assert self.model is not None
-        self.members = frozenset(map(id, self.model.modules()))
-
-    def leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _leave(self, module: nn.Module, name: str, output: Any) -> None:
         """Keeps what it returned."""
         first = output
         while isinstance(first, tuple | list | Mapping) and len(first):
@@ -92,7 +91,7 @@ class Trace(Listener):
             kept = Output(type(module).__name__, numbers, unit, tokens)
             self.outputs.setdefault(name, []).append(kept)
 
-    def hear(self, call: Call) -> None:
+    def _hear(self, call: Call) -> None:
         """Keeps what it was asked."""
         b, _, n, m = call.sizes
         tensors = tuple(_some(x.transpose(1, 2).flatten(2)) for x in call.inputs())
@@ -158,7 +157,7 @@ class Comparison:
         return " ".join(each.say(lang) for each in self.said)
 
     def __str__(self) -> str:
-        return self.text()
+        return textwrap.fill(self.text(), WIDTH)
 
 
 def compare(
@@ -170,7 +169,7 @@ def compare(
         model: as it is, in evaluation mode.
         other: another model with modules of the same names; or one way to run the same model:
             ``"alone"``, each sample of the batch by itself and without its padding; ``"cache"``,
-            the first half at once and then token by token with the model's own cache; or the name
+            the first half in one pass and then token by token with the model's cache; or the name
             of an implementation of Transformers, ``"eager"``, ``"sdpa"``, ``"attnref"``, ….
         inputs: the arguments of a forward pass: by name, in order, or a tensor. For the two ways
             by name, with ``input_ids`` or ``inputs_embeds`` of ``(b, n)`` tokens, and
@@ -220,8 +219,8 @@ def _by_name(
 
 
 def _run(model: nn.Module, inputs: Sequence[Mapping[str, Any]]) -> Trace:
-    trace = Trace(model)
-    with torch.no_grad(), listening(trace):
+    trace = Trace()
+    with torch.no_grad(), listening(trace, model):
         for given in inputs:
             trace.sizes = _sizes(given)
             model(**given)
@@ -281,14 +280,14 @@ def _alone(model: nn.Module, given: Mapping[str, Any]) -> tuple[list[Trace], lis
 
 
 def _cached(model: nn.Module, given: Mapping[str, Any]) -> Trace:
-    """The first half at once, then token by token."""
+    """The first half in one pass, then token by token."""
     tokens = _tokens(given, "cache")
     lengths = tokens.shape[:2]
     n = tokens.shape[1]
-    trace, cache = Trace(model), None
+    trace, cache = Trace(), None
     ends = [*range(max(1, n // 2), n), n]
     start = 0
-    with torch.no_grad(), listening(trace):
+    with torch.no_grad(), listening(trace, model):
         for end in ends:
             own = {
                 each: x[:, start:end] if isinstance(x, Tensor) and x.shape[:2] == lengths else x
@@ -405,7 +404,7 @@ def _differ(
 ) -> tuple[float, int, int | None] | None:
     """How much outputs differ, in roundings, and the first sample and position; None if unlike."""
     if not all(each.tokens for each in (*ours, *(x for other in theirs for x in other))):
-        # Tokens in another order, such as those of an expert, are no outputs to be laid together.
+        # Tokens in another order, such as an expert's, are no outputs to be laid together.
         alone = places is None and kept is None and len(ours) == len(theirs[0]) == 1
         if not alone or ours[0].numbers.dim() > 2:
             return None

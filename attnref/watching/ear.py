@@ -37,19 +37,18 @@ _lock = threading.Lock()
 class Listener:
     """Who is told of what runs."""
 
-    model: nn.Module | None = None
     members: frozenset[int] | None = None  # the modules of the model; None is whatever runs
 
-    def hear(self, call: Call) -> None:
+    def _hear(self, call: Call) -> None:
         """A call of attention ended."""
 
-    def enter(self, module: nn.Module, name: str) -> None:
+    def _enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
 
-    def leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _leave(self, module: nn.Module, name: str, output: Any) -> None:
         """A module ended."""
 
-    def miss(self, name: str, error: Exception) -> None:
+    def _miss(self, name: str, error: Exception) -> None:
         """Something there could not be looked at."""
 
 
@@ -117,7 +116,7 @@ class Ear:
     def missed(self, error: Exception) -> None:
         """Something could not be looked at; the model must not notice."""
         for each in self.listeners:
-            each.miss(self.places.here() or _line(), error)
+            each._miss(self.places.here() or _line(), error)
 
     def _tell(self, call: Call) -> None:
         self.heard += 1
@@ -127,19 +126,19 @@ class Ear:
         for each in self.listeners:
             if self.places.inside(each.members):
                 with self.aside():
-                    each.hear(call)
+                    each._hear(call)
 
     def _enter(self, module: nn.Module, name: str) -> None:
         for each in self.listeners:
             if self.places.inside(each.members):
                 with self.aside():
-                    each.enter(module, name)
+                    each._enter(module, name)
 
     def _leave(self, module: nn.Module, name: str, output: Any) -> None:
         for each in self.listeners:
             if self.places.inside(each.members):
                 with self.aside():
-                    each.leave(module, name, output)
+                    each._leave(module, name, output)
 
 
 def _line() -> str:
@@ -154,7 +153,7 @@ _NOT_THEIRS = (str(Path(__file__).parent), str(Path(torch.__file__).parent), con
 
 
 def current() -> Ear | None:
-    """That of this thread, if somebody watches in it and nothing is judged."""
+    """The ear of this thread, if somebody watches in it and nothing is judged."""
     if torch.compiler.is_compiling():
         return None
     ear: Ear | None = getattr(_here, "ear", None)
@@ -173,8 +172,8 @@ def _is_abstract() -> bool:
 
 
 @contextlib.contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """While this lasts, the listener is told of what runs in this thread."""
+def listening(listener: Listener, model: nn.Module | None) -> Iterator[None]:
+    """While this lasts, the listener is told of what runs in this thread, or of a model there."""
     ear: Ear | None = getattr(_here, "ear", None)
     with contextlib.ExitStack() as stack:
         if ear is None:
@@ -182,8 +181,10 @@ def listening(listener: Listener) -> Iterator[None]:
             ear = _here.ear = Ear()
             stack.callback(delattr, _here, "ear")
             stack.enter_context(ear.mode)
-        if listener.model is not None and not ear.places.stack:
-            ear.places.name(listener.model)
+        if model is not None:
+            listener.members = frozenset(map(id, model.modules()))
+            if not ear.places.stack:
+                ear.places.name(model)
         ear.listeners.append(listener)
         stack.callback(ear.listeners.remove, listener)
         yield
@@ -250,10 +251,9 @@ def _replace_all() -> None:
             _wrap(entry, known)
     for name in [each for each in list(sys.modules) if each not in _known]:
         _known.add(name)
-        names = getattr(sys.modules[name], "__dict__", None)
-        if isinstance(names, dict):
-            for attribute in _NAMES:
-                _exchange(names, attribute)
+        names: dict[str, Any] = getattr(sys.modules[name], "__dict__", None) or {}
+        for attribute in _NAMES & names.keys():
+            _exchange(names, attribute)
     for name in list(mapping):
         _exchange(mapping, name)
 
@@ -283,15 +283,15 @@ def _restore() -> None:
     hears = {id(new): original for original, new in _wrapped.values()}
     for name in [each for each in list(sys.modules) if each not in _known]:
         names: dict[str, Any] = getattr(sys.modules[name], "__dict__", None) or {}
-        for attribute in _NAMES:
-            if id(names.get(attribute)) in hears:
+        for attribute in _NAMES & names.keys():
+            if id(names[attribute]) in hears:
                 names[attribute] = hears[id(names[attribute])]
     _wrapped.clear()
     _known.clear()
 
 
 # Under another name the operator is still seen, as a fused kernel gets it.
-_NAMES = tuple(each.place.partition(":")[2] for each in FUNCTIONS)
+_NAMES = frozenset(each.place.partition(":")[2] for each in FUNCTIONS)
 
 
 def _hearing(original: Callable[..., Any], function: Function) -> Callable[..., Any]:

@@ -139,7 +139,7 @@ def _efficient(given: Mapping[str, Any], output: Any) -> Call:
 
 
 def _interface(given: Mapping[str, Any], output: Any) -> Call:
-    """That of Transformers: query (b, h, n, d), output (b, n, h, d)."""
+    """The interface of Transformers: query (b, h, n, d), output (b, n, h, d)."""
     inputs = (given["query"], given["key"], given["value"])
     module, options = given["module"], {**given.get("kwargs", {}), **given}
     if isinstance(options.get("attention_mask"), Tensor) and options["attention_mask"].dim() == 2:
@@ -195,7 +195,7 @@ _HAND_ON = ("sdpa", "paged|eager")
 
 
 def interface(name: str) -> Function | None:
-    """How that of Transformers is heard, None where what it calls is."""
+    """How an entry of that interface is heard, None if what it calls is heard instead."""
     if name in _HAND_ON:
         return None
     return Function(

@@ -130,7 +130,7 @@ def write(seen: Seen, path: str | Path, lang: str = "en") -> Path:
 
 def page(seen: Seen, lang: str = "en") -> str:
     """The HTML: verdict, findings, places, maps, charts, and what was not seen."""
-    model = ALL_MODELS if seen.model is None else type(seen.model).__name__
+    model = ALL_MODELS if seen.model_name is None else seen.model_name
     title = _say(TITLE, lang, model=model)
     looked = [
         _Place(number, site.name, site.statistics)

@@ -1,8 +1,8 @@
 """What was seen of a model's attention: by call site, with what is suspicious about it."""
 
+import itertools
 import re
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,8 @@ from attnref.watching.findings import (
 from attnref.watching.masks import Mask, recognise
 from attnref.watching.places import attends
 from attnref.watching.statistics import Statistics, is_lost, measure
+
+__all__ = ["watch"]
 
 _WAYS = 16  # in which one place may call, that are told apart
 _KEPT = 2**22  # bytes of weights that are kept of one place
@@ -105,7 +107,8 @@ class Seen(Listener):
             )
         if rows < 1:
             raise ValueError(f"rows: expected 1 or more rows to look at, got {rows}.")
-        self.model = model
+        self._model = model  # until the block ends: its parameters are not ours to keep
+        self.model_name = None if model is None else type(model).__name__
         self.judged = judged
         self.rows = rows
         self.sites: dict[tuple[str, str], Site] = {}
@@ -116,20 +119,23 @@ class Seen(Listener):
         self._bad = False  # whether NaN or inf was seen
         self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
+        self._used = False
         self._outermost: nn.Module | None = None
         self.missed: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> "Seen":
         if self._context is not None:
             raise RuntimeError("This watch runs already. Make another one: attnref.watch(model).")
-        if self.model is not None:
+        if self._used:
+            raise RuntimeError("This watch has ended. Make another one: attnref.watch(model).")
+        self._used = True
+        if self._model is not None:
             self.compiled += [
                 name or type(module).__name__
-                for name, module in self.model.named_modules()
+                for name, module in self._model.named_modules()
                 if type(module).__name__ == "OptimizedModule"
             ]
-            self.members = frozenset(map(id, self.model.modules()))
-        self._context = listening(self)
+        self._context = listening(self, self._model)
         self._context.__enter__()
         return self
 
@@ -139,12 +145,13 @@ class Seen(Listener):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        context, self._context, self._outermost = self._context, None, None
+        context, self._context = self._context, None
+        self._model = self._outermost = None
         context.__exit__(kind, error, trace)
 
     # What the ear tells.
 
-    def enter(self, module: nn.Module, name: str) -> None:
+    def _enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
         if module is self._outermost or self._outermost is None:
             self._outermost = module
@@ -152,7 +159,7 @@ class Seen(Listener):
         if attends(module):
             self._attending.setdefault(name, type(module).__name__)
 
-    def leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _leave(self, module: nn.Module, name: str, output: Any) -> None:
         """A module ended; the first that gives NaN is noted."""
         if self.judged and not self._bad and next(module.children(), None) is None:
             for x in output if isinstance(output, tuple | list) else (output,):
@@ -162,7 +169,7 @@ class Seen(Listener):
                     page = "pitfalls/numerics"
                     self._note(Finding(Level.WRONG, FIRST_OUT, page, about), name)
 
-    def hear(self, call: Call) -> None:
+    def _hear(self, call: Call) -> None:
         """A call of attention ended."""
         site = self.sites.setdefault((call.name, call.function), Site(call.name, call.function))
         _, h, n, m = call.sizes
@@ -186,7 +193,7 @@ class Seen(Listener):
             self._judge(site, call, known.mask)
 
     def _mask(self, call: Call) -> Mask:
-        """Its mask; layers share one, which is looked at once."""
+        """Its mask; one that layers share is looked at a single time."""
         given = call.attn_mask
         version = None if given is None or given.is_inference() else given._version
         key = (call.is_causal, call.sizes[2:], version)
@@ -203,7 +210,8 @@ class Seen(Listener):
         known = site.statistics
         if measured is not None and (known is None or len(measured.rows) >= len(known.rows)):
             site.statistics = measured.within(_KEPT)  # a prompt says more than a step
-        for each in (*judge(call, mask, measured), *self._beside_others(call, mask)):
+        self._lay_beside_others(call, mask)
+        for each in judge(call, mask, measured):
             self._note(each, call.name)
             self._bad = self._bad or each.text in (NOT_FINITE, BEHIND)
 
@@ -216,13 +224,10 @@ class Seen(Listener):
             names = (*known.names, name)
             self._found[key] = Finding(known.level, known.text, known.page, known.values, names)
 
-    def _beside_others(self, call: Call, mask: Mask) -> Iterator[Finding]:
-        """Whether padding that another layer hides is seen here."""
-        if mask.hidden is None:
-            hidden = torch.zeros(1, call.sizes[3], dtype=torch.bool)
-        else:
-            hidden = mask.hidden
+    def _lay_beside_others(self, call: Call, mask: Mask) -> None:
+        """Whether padding that one layer hides is seen in another."""
         b, _, n, m = call.sizes
+        hidden = torch.zeros(1, m, dtype=torch.bool) if mask.hidden is None else mask.hidden
         hidden = hidden.expand(b, -1) if len(hidden) == 1 else hidden
         if n != m or len(hidden) != b:
             return
@@ -231,21 +236,15 @@ class Seen(Listener):
         if known is None:
             self._hidden[place] = (call.name, hidden)
             return
-        for ours, theirs, other, name in (
-            (hidden, known[1], known[0], call.name),
-            (known[1], hidden, call.name, known[0]),
-        ):
+        page = "foundations/batches-and-padding"
+        for (name, ours), (other, theirs) in itertools.permutations(((call.name, hidden), known)):
             lost = theirs & ~ours
             if bool(lost.any()):
                 sample = int(lost.any(-1).double().argmax())
                 about = {"sample": sample, "count": int(lost[sample].sum()), "other": other}
-                self._note(
-                    Finding(Level.UNSAFE, DIFFERENT, "foundations/batches-and-padding", about), name
-                )
-        return
-        yield
+                self._note(Finding(Level.UNSAFE, DIFFERENT, page, about), name)
 
-    def miss(self, name: str, error: Exception) -> None:
+    def _miss(self, name: str, error: Exception) -> None:
         """Something there could not be looked at."""
         key = (name, f"{type(error).__name__}: {error}"[:_SAID])
         self.missed[key] = self.missed.get(key, 0) + 1

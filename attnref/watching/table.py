@@ -11,7 +11,7 @@ from attnref.text import Text
 from attnref.watching.findings import LEVELS, Finding, Level
 from attnref.watching.seen import Seen, Site, Way
 
-WIDTH = 100
+WIDTH = 79  # of sentences; the table is as wide as its names
 NOTHING = Text("No attention was seen.")
 COUNTED = Text("Calls of attention: {calls}; places: {places}.")
 CLEAN = Text("Nothing is suspicious.")

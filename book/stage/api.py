@@ -68,6 +68,8 @@ EXPLAINED = {
     "variants.moba": "variants/selected",
     "variants.native_sparse": "variants/selected",
     "watching": "practice/look-inside",
+    "watching.comparing": "practice/look-inside",
+    "watching.seen": "practice/look-inside",
 }
 
 
@@ -201,7 +203,10 @@ class Reference:
 
     def _is_room(self, module: str) -> bool:
         """Whether its names are called with it, ``masks.causal``, and not ``attnref.causal``."""
-        return _key(module) in names.exports(self.package)
+        top = set(names.exports(self.package))
+        return _key(module) in top or not top.issuperset(
+            names.ordered_exports(names.modules(self.package)[module])
+        )
 
     def _summary(self, path: str) -> str:
         return str(names.public_names(self.package)[path].extra["attnref"]["summary"])

@@ -34,5 +34,5 @@ inputs = {"input_ids": ids, "attention_mask": mask}
 for model in (LlamaForCausalLM(llama).eval(), GPT2LMHeadModel(gpt2).eval()):
     print(f"{type(model).__name__}:")
     for way in ("alone", "cache", "eager"):
-        print(f"{way:6}", attnref.compare(model, way, inputs))
+        print(f"{way}:", attnref.compare(model, way, inputs))
 # --8<-- [end:example]
