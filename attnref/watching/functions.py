@@ -15,7 +15,6 @@ from attnref.watching.operators import call_of
 
 _MOST = 2**22  # pairs of which a mask is made
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-MODULE = "module"
 INTERFACE = "transformers.modeling_utils"
 
 
