@@ -13,6 +13,7 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 FUSED = "scaled_dot_product_attention"
 OWN = "softmax between two products"
 LAYER = "the fused layer of PyTorch"
+MATH = "math"  # products and a softmax, which is what is left where no fused kernel is
 
 
 @dataclass
@@ -28,10 +29,12 @@ class Call:
         function: the name of what was called.
         inputs: makes query, key and value, which a fused layer never hands out.
         shapes: theirs.
-        attn_mask: as it was given; True may attend, numbers are added.
+        mask: as it was given, or what makes it; True may attend, numbers are added.
+        source: what layers share that the mask is made of; the mask itself, if it was given.
         kernel: the operator that computed it.
         training: whether the module was in training mode, None outside of modules.
-        reason: why no fused kernel was chosen, where that is cheap to change.
+        why: looks why no fused kernel was chosen, where that is cheap to change.
+        reason: what it found.
         layouts: the order of the axes of query, key and value in memory.
         known: whether what happens to the scores is known, so that it can be computed again.
     """
@@ -43,19 +46,20 @@ class Call:
     dtype: torch.dtype
     device: torch.device
     output: Tensor | None = None
-    attn_mask: Tensor | None = None
+    mask: Tensor | Callable[[], Tensor | None] | None = None
+    source: object = None
     is_causal: bool = False
     scale: float | None = None
     softcap: float | None = None
     sink: Tensor | None = None
     dropout: float = 0.0
-    enable_gqa: bool = False
     kernel: str = ""
     training: bool | None = None
     known: bool = True
     scores: Tensor | None = None
     weights: Tensor | None = None
     seconds: float = 0.0
+    why: Callable[[], Text | None] | None = None
     reason: Text | None = None
     layouts: Sequence[str] = field(default_factory=tuple)
 
@@ -64,6 +68,13 @@ class Call:
         """Samples, heads, queries and keys."""
         query, key, _ = self.shapes
         return query[0], query[1], query[2], key[2]
+
+    @property
+    def attn_mask(self) -> Tensor | None:
+        """The mask, made when somebody asks for it."""
+        if callable(self.mask) and not isinstance(self.mask, Tensor):
+            self.mask = self.mask()
+        return self.mask
 
     def factor(self) -> float:
         """What the scores are multiplied by."""
@@ -94,3 +105,12 @@ def layout(tensor: Tensor) -> str:
     names = "bhnd"[-tensor.dim() :]
     # An axis of one has no place of its own, and keeps its usual one.
     return "".join(names[next(order) if axis in long else axis] for axis in range(tensor.dim()))
+
+
+def call_of(function: str, inputs: Inputs) -> Call:
+    """A call with these tensors."""
+    query, key, value = inputs
+    shapes = (query.shape, key.shape, value.shape)
+    call = Call("", function, lambda: inputs, shapes, query.dtype, query.device)
+    call.layouts = tuple(map(layout, inputs))
+    return call

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from attnref.text import Refusal, Text
 from attnref.watching.call import Call
-from attnref.watching.ear import Listener, listening
 from attnref.watching.masks import allowed_of, recognise
+from attnref.watching.patches import recording
+from attnref.watching.recorder import Listener
 
 __all__ = ["compare"]
 
@@ -76,7 +77,7 @@ class Trace(Listener):
     calls: dict[str, list[Heard]] = field(default_factory=dict)
     sizes: tuple[int, int] | None = None  # samples and tokens of what runs
 
-    def _leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _on_leave(self, module: nn.Module, name: str, output: Any) -> None:
         """Keeps what it returned."""
         first = output
         while isinstance(first, tuple | list | Mapping) and len(first):
@@ -91,7 +92,7 @@ class Trace(Listener):
             kept = Output(type(module).__name__, numbers, unit, tokens)
             self.outputs.setdefault(name, []).append(kept)
 
-    def _hear(self, call: Call) -> None:
+    def _on_call(self, call: Call) -> None:
         """Keeps what it was asked."""
         b, _, n, m = call.sizes
         tensors = tuple(_some(x.transpose(1, 2).flatten(2)) for x in call.inputs())
@@ -220,7 +221,7 @@ def _by_name(
 
 def _run(model: nn.Module, inputs: Sequence[Mapping[str, Any]]) -> Trace:
     trace = Trace()
-    with torch.no_grad(), listening(trace, model):
+    with torch.no_grad(), recording(trace, model):
         for given in inputs:
             trace.sizes = _sizes(given)
             model(**given)
@@ -287,7 +288,7 @@ def _cached(model: nn.Module, given: Mapping[str, Any]) -> Trace:
     trace, cache = Trace(), None
     ends = [*range(max(1, n // 2), n), n]
     start = 0
-    with torch.no_grad(), listening(trace, model):
+    with torch.no_grad(), recording(trace, model):
         for end in ends:
             own = {
                 each: x[:, start:end] if isinstance(x, Tensor) and x.shape[:2] == lengths else x

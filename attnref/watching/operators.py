@@ -5,129 +5,49 @@ writes out is followed from the product of queries and keys to the softmax and t
 the values; what is not that is never taken for it.
 """
 
-import functools
 import math
 import weakref
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnref.watching.call import FUSED, LAYER, OWN, Call, Inputs, four_axes, layout
+from attnref.watching.call import MATH, OWN, Call, call_of, four_axes
+from attnref.watching.following import Followed, Scores, Weights
+from attnref.watching.fused import KERNELS, LAYERS, kernel_call, layer_call
 
 _aten = torch.ops.aten
 
-# What computes a fused attention, by the names that people know.
-KERNELS = {
-    "_scaled_dot_product_flash_attention_for_cpu": "flash",
-    "_scaled_dot_product_flash_attention": "flash",
-    "_scaled_dot_product_efficient_attention": "efficient",
-    "_scaled_dot_product_cudnn_attention": "cudnn",
-    "_scaled_dot_product_fused_attention_overrideable": "fused",
-    "_scaled_dot_product_attention_math_for_mps": "math",
-    "_flash_attention_forward": "flash",
-    "_efficient_attention_forward": "efficient",
-}
 _LOWEST = -1e4  # what is filled in to hide
 _NEARLY = 0.2  # of the share that was meant to be dropped
-MATH = "math"  # products and a softmax, which is what is left where no fused kernel is
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Products of queries and keys, and what was done to them since."""
-
-    query: Tensor  # (b, n, d)
-    key: Tensor  # (b, m, d)
-    factor: float = 1.0
-    added: tuple[Tensor, ...] = ()
-    hidden: tuple[Tensor, ...] = ()
-    bounded: float | None = None  # the factor before a hyperbolic tangent
-    softcap: float | None = None
-    sink: Tensor | None = None
-    known: bool = True
-    turned: bool = False  # (…, m, n)
-
-
-class Weights(NamedTuple):
-    """What a softmax made of scores; both are held by the model alone."""
-
-    scores: Scores
-    input: "weakref.ref[Tensor]"  # what the softmax got
-    output: "weakref.ref[Tensor]"
-    shape: torch.Size  # of what is multiplied with the values
-    known: bool = True
-    dropped: float = 0.0
-    turned: bool = False  # (…, m, n) by now
-    laid: bool = False  # the same, when the softmax was taken
-
-
-@dataclass
-class Followed:
-    """What is known of tensors, for as long as they live."""
-
-    tensors: dict[int, tuple[weakref.ref[Tensor], int, Scores | Weights]] = field(
-        default_factory=dict
-    )
-    writing: bool = False  # whether the operator changes its argument
-
-    def get(self, tensor: object) -> Scores | Weights | None:
-        """What that one is, None where nothing is known; if it was written to, how is unknown."""
-        found = self.tensors.get(id(tensor))
-        if found is None or not isinstance(tensor, Tensor) or found[0]() is not tensor:
-            return None
-        _, version, what = found
-        if _version(tensor) <= version:
-            return what
-        return (
-            replace(what, known=False) if isinstance(what, Scores) else what._replace(known=False)
-        )
-
-    def note(self, tensor: object, what: Scores | Weights) -> None:
-        """That one is that."""
-        if isinstance(tensor, Tensor):
-            place = id(tensor)
-            forget = functools.partial(_forget, weakref.ref(self), place)
-            version = _version(tensor) + self.writing  # which is counted a little later
-            self.tensors[place] = (weakref.ref(tensor, forget), version, what)
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def _forget(followed: "weakref.ref[Followed]", place: int, gone: "weakref.ref[Tensor]") -> None:
-    known = followed()
-    if known is not None and known.tensors.get(place, (None,))[0] is gone:
-        del known.tensors[place]
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Tells of each attention that it sees.
 
     Args:
-        told: gets each call; its name and module are filled in there.
+        on_call: gets each call; its name and module are filled in there.
         parameters: where the numbers of parameters lie, which are no queries.
-        missed: is told of what went wrong while looking.
+        on_error: is told of what went wrong while looking.
     """
 
     supports_higher_order_operators = True
 
     def __init__(
         self,
-        told: Callable[[Call], None],
+        on_call: Callable[[Call], None],
         parameters: Callable[[], Collection[int]],
-        missed: Callable[[Exception], None] = lambda error: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
     ) -> None:
-        self.missed = missed
+        self.on_error = on_error
         super().__init__()  # type: ignore[no-untyped-call]
-        self.told = told
+        self.on_call = on_call
         self.parameters = parameters
         self.kernel = ""  # of the last fused attention
-        self.inside = 0  # calls of functions that are heard by their names
+        self.inside = 0  # calls of functions that are recorded by their names
         self.followed = Followed()
 
     def __torch_dispatch__(
@@ -137,22 +57,22 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             self._look(func, args, kwargs or {}, output)
         except Exception as error:
-            self.missed(error)
+            self.on_error(error)
         return output
 
     def _look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         packet = getattr(func, "overloadpacket", None)  # none of what holds functions
         if packet is None:
             return
-        kernel = _KERNELS.get(packet)
+        kernel = KERNELS.get(packet)
         if kernel is not None:
             self.kernel = kernel
             if not self.inside:
-                self.told(_kernel_call(kernel, _arguments(func, args, kwargs), output))
+                self.on_call(kernel_call(func, args, kwargs, output))
         elif self.inside:
             pass
-        elif (layer := _LAYERS.get(packet)) is not None:
-            self.told(layer(func, args, kwargs, output))
+        elif packet in LAYERS:
+            self.on_call(layer_call(func, args, kwargs))
         elif (step := _STEPS.get(packet)) is not None:
             self.followed.writing = func._schema.is_mutable
             step(self, packet, args, kwargs, output)
@@ -232,8 +152,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             what = replace(what, factor=what.bounded * by, softcap=by)
             self.followed.note(output, what)
             return
-        plain = not what.added and not what.hidden and what.softcap is None
-        known = what.known and (plain or by == 1)
+        known = what.known and (what.plain or by == 1)
         self.followed.note(output, replace(what, factor=what.factor * by, known=known))
 
     def _add(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
@@ -250,16 +169,16 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif less or kwargs.get("alpha", 1) != 1 or output.shape != args[place].shape:
             self.followed.note(output, replace(what, known=False))
         else:
-            self.followed.note(output, replace(what, added=(*what.added, other)))
+            self.followed.note(output, replace(_led(what, output), added=(*what.added, other)))
 
     def _hide(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
         if packet is _aten.where and len(args) == 3:
             condition, one, other = args
             what = self.followed.get(one)
-            hidden, number = (~condition, other) if what is not None else (condition, one)
+            number, kept = (other, "shown") if what is not None else (one, "hidden")
             what = what or self.followed.get(other)
         elif packet is not _aten.where:
-            what, hidden, number = self.followed.get(args[0]), args[1], args[2]
+            what, condition, number, kept = self.followed.get(args[0]), args[1], args[2], "hidden"
         else:
             return
         if what is None:
@@ -267,15 +186,15 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(what, Weights):  # after the softmax
             self.followed.note(output, what._replace(known=False))
         elif (_number(number) or 0.0) <= _LOWEST:
-            self.followed.note(output, replace(what, hidden=(*what.hidden, hidden)))
+            masks: Any = {kept: (*getattr(what, kept), condition)}
+            self.followed.note(output, replace(_led(what, output), **masks))
         else:
             self.followed.note(output, replace(what, known=False))
 
     def _bound(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
         what = self.followed.get(args[0])
         if isinstance(what, Scores):
-            plain = not what.added and not what.hidden
-            what = replace(what, bounded=what.factor, known=what.known and plain)
+            what = replace(what, bounded=what.factor, known=what.known and what.plain)
             self.followed.note(output, what)
 
     def _join(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
@@ -298,10 +217,11 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             what = replace(what, query=what.key, key=what.query)
         if turned:
             shape = args[0].shape
-            added, hidden = (
-                tuple(x.expand(shape).mT for x in each) for each in (what.added, what.hidden)
-            )
-            what = replace(what, added=added, hidden=hidden)
+            masks: Any = {
+                kind: tuple(x.expand(shape).mT for x in getattr(what, kind))
+                for kind in ("added", "hidden", "shown")
+            }
+            what = replace(what, **masks)
         given, made = weakref.ref(args[0]), weakref.ref(output)
         shape = output.mT.shape if turned else output.shape
         self.followed.note(output, Weights(what, given, made, shape, turned=turned, laid=turned))
@@ -327,58 +247,30 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         rows = (math.prod(made.shape[:-2]), made.shape[-2])
         if rows != query.shape[:2] or value.shape[-2] != m or made.shape[-1] < m:
             return  # the axes were mixed on the way
-        made = four_axes(made[..., :m])
-        given = None if given is None else four_axes(given[..., :m])
+        scores = weights.scores
+        # Heads that were laid into the axis of samples are taken apart as a mask found them.
+        apart = made.dim() == 3 and scores.lead is not None and scores.lead.numel() == len(made)
+        axes = (*(scores.lead if apart and scores.lead else made.shape[:-2]), made.shape[-2], m)
+        made = four_axes(made[..., :m].reshape(axes))
+        given = None if given is None else four_axes(given[..., :m].reshape(axes))
         lead = made.shape[:2]
         query, key, value, result = (
             x.reshape(*lead, *x.shape[-2:]) for x in (query, key, value, output)
         )
-        scores = weights.scores
-        masks = [
-            _of_heads(mask, lead) for mask in (*scores.added, *(~each for each in scores.hidden))
-        ]
         call = call_of(OWN, (query, key, value))
         call.output, call.scores, call.weights = result, given, made
         call.scale, call.softcap = scores.factor, scores.softcap
-        call.attn_mask, call.sink = _join_masks(masks), scores.sink
+        call.mask, call.sink = scores.mask(lead), scores.sink
+        if len(scores.hidden) == 1 and not (scores.added or scores.shown):
+            call.source = scores.hidden[0]
         call.known, call.dropout = scores.known and weights.known, weights.dropped
         call.kernel = MATH
-        self.told(call)
+        self.on_call(call)
 
 
-def call_of(function: str, inputs: Inputs) -> Call:
-    """A call with these tensors."""
-    query, key, value = inputs
-    shapes = (query.shape, key.shape, value.shape)
-    call = Call("", function, lambda: inputs, shapes, query.dtype, query.device)
-    call.layouts = tuple(map(layout, inputs))
-    return call
-
-
-def _of_heads(mask: Tensor, lead: torch.Size) -> Tensor:
-    """A mask for samples and heads as one axis, with two for them."""
-    if mask.dim() == 3 and len(mask) == math.prod(lead) and len(mask) > 1:
-        return mask.view(*lead, *mask.shape[1:])
-    return mask
-
-
-def _join_masks(masks: list[Tensor]) -> Tensor | None:
-    """One that says what all of them say."""
-    if not masks:
-        return None
-    joined, *others = masks
-    for mask in others:
-        if joined.dtype == mask.dtype == torch.bool:
-            joined = joined & mask
-        else:
-            joined = _numbers(joined) + _numbers(mask)
-    return joined
-
-
-def _numbers(mask: Tensor) -> Tensor:
-    if mask.dtype != torch.bool:
-        return mask
-    return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -math.inf)
+def _led(scores: Scores, output: Tensor) -> Scores:
+    """With samples and heads noted, where they are two axes."""
+    return replace(scores, lead=output.shape[:2]) if output.dim() == 4 else scores
 
 
 def _dropped(noise: Tensor) -> float:
@@ -394,63 +286,6 @@ def _number(x: object) -> float | None:
     return float(x) if isinstance(x, int | float) else None
 
 
-def _arguments(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The arguments of an operator by name."""
-    given: dict[str, Any] = {each.name: each.default_value for each in func._schema.arguments}
-    return {**given, **dict(zip(given, args, strict=False)), **kwargs}
-
-
-def _kernel_call(kernel: str, given: dict[str, Any], output: Any) -> Call:
-    """A fused kernel that was reached under a name that nobody knows."""
-    call = call_of(FUSED, (given["query"], given["key"], given["value"]))
-    call.attn_mask = given.get("attn_mask", given.get("attn_bias"))
-    call.is_causal, call.scale = bool(given.get("is_causal")), given.get("scale")
-    call.dropout, call.enable_gqa = float(given.get("dropout_p") or 0.0), True
-    call.output, call.kernel = output[0] if isinstance(output, tuple) else output, kernel
-    return call
-
-
-def _fused_layer(func: Any, args: Any, kwargs: Any, output: Any) -> Call:
-    """A whole encoder layer in one operator, or the attention of one."""
-    given = _arguments(func, args, kwargs)
-    source = given.get("src", given.get("query"))
-    heads = given.get("num_heads", given.get("num_head"))
-    assert isinstance(source, Tensor)
-    assert isinstance(heads, int)
-    first = source if not source.is_nested else source.unbind()[0][None]
-    shape = torch.Size((source.size(0), heads, first.shape[-2], first.shape[-1] // heads))
-
-    @functools.cache
-    def inputs() -> Inputs:
-        x = first
-        if given.get("norm_first"):
-            x = torch.nn.functional.layer_norm(
-                x,
-                x.shape[-1:],
-                given["norm_weight_1"],
-                given["norm_bias_1"],
-                given["eps"],
-            )
-        made = torch.nn.functional.linear(x, given["qkv_weight"], given["qkv_bias"])
-        q, k, v = (y.view(*y.shape[:-1], heads, -1).transpose(1, 2) for y in made.chunk(3, -1))
-        return q, k, v
-
-    call = Call("", LAYER, inputs, (shape, shape, shape), source.dtype, source.device)
-    mask = given.get("mask")
-    if isinstance(mask, Tensor):  # True hides
-        hides = mask if mask.dtype == torch.bool else mask != 0
-        call.attn_mask = ~hides[:, None, None] if given.get("mask_type") == 1 else ~hides
-    call.kernel = "nested" if source.is_nested else MATH
-    return call
-
-
-_KERNELS = {
-    getattr(_aten, name): kernel for name, kernel in KERNELS.items() if hasattr(_aten, name)
-}
-_LAYERS = {
-    _aten._transformer_encoder_layer_fwd: _fused_layer,
-    _aten._native_multi_head_attention: _fused_layer,
-}
 _STEPS: dict[Any, Callable[[Operators, Any, Any, Any, Any], None]] = {
     **dict.fromkeys((_aten.bmm, _aten.mm, _aten.baddbmm), Operators._product),
     **dict.fromkeys(

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from attnref.watching.call import Call
-from attnref.watching.ear import Listener, listening
 from attnref.watching.findings import (
     BEHIND,
     DIFFERENT,
@@ -23,7 +22,9 @@ from attnref.watching.findings import (
     judge,
 )
 from attnref.watching.masks import Mask, recognise
+from attnref.watching.patches import recording
 from attnref.watching.places import attends
+from attnref.watching.recorder import Listener
 from attnref.watching.statistics import Statistics, is_lost, measure
 
 __all__ = ["watch"]
@@ -115,7 +116,7 @@ class Seen(Listener):
         self.compiled: list[str] = []
         self._found: dict[tuple[object, ...], Finding] = {}
         self._attending: dict[str, str] = {}  # modules that ran, with their classes
-        self._masks: list[tuple[weakref.ref[Tensor], tuple[object, ...], Mask]] = []
+        self._masks: list[tuple[weakref.ref[Any], tuple[object, ...], Mask]] = []
         self._bad = False  # whether NaN or inf was seen
         self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
@@ -135,7 +136,7 @@ class Seen(Listener):
                 for name, module in self._model.named_modules()
                 if type(module).__name__ == "OptimizedModule"
             ]
-        self._context = listening(self, self._model)
+        self._context = recording(self, self._model)
         self._context.__enter__()
         return self
 
@@ -149,9 +150,9 @@ class Seen(Listener):
         self._model = self._outermost = None
         context.__exit__(kind, error, trace)
 
-    # What the ear tells.
+    # What the recorder tells.
 
-    def _enter(self, module: nn.Module, name: str) -> None:
+    def _on_enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
         if module is self._outermost or self._outermost is None:
             self._outermost = module
@@ -159,7 +160,7 @@ class Seen(Listener):
         if attends(module):
             self._attending.setdefault(name, type(module).__name__)
 
-    def _leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _on_leave(self, module: nn.Module, name: str, output: Any) -> None:
         """A module ended; the first that gives NaN is noted."""
         if self.judged and not self._bad and next(module.children(), None) is None:
             for x in output if isinstance(output, tuple | list) else (output,):
@@ -169,14 +170,14 @@ class Seen(Listener):
                     page = "pitfalls/numerics"
                     self._note(Finding(Level.WRONG, FIRST_OUT, page, about), name)
 
-    def _hear(self, call: Call) -> None:
+    def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
         site = self.sites.setdefault((call.name, call.function), Site(call.name, call.function))
         _, h, n, m = call.sizes
-        mask = call.attn_mask
-        given = None if mask is None else (mask.dtype, mask.dim())
+        given = (call.mask.dtype, call.mask.dim()) if isinstance(call.mask, Tensor) else None
         way = (
-            *(n == 1, n == m, call.dtype, str(call.device), call.kernel, given, call.is_causal),
+            *(n == 1, n == m, call.dtype, str(call.device), call.kernel, call.is_causal),
+            *(call.mask is None, given),
             *(h, call.shapes[1][1], call.shapes[0][-1], call.shapes[2][-1]),
             *(bool(call.dropout), call.training),
         )
@@ -184,6 +185,8 @@ class Seen(Listener):
         if known is None and len(site.ways) >= _WAYS:
             known = next(reversed(site.ways.values()))
         looked = known is None or (self.judged and _is_power(known.count + 1))
+        if looked and self.judged and call.why is not None:
+            call.reason = call.why()
         if known is None:
             known = site.ways[way] = Way(_without_tensors(call), self._mask(call))
         elif looked:
@@ -194,15 +197,17 @@ class Seen(Listener):
 
     def _mask(self, call: Call) -> Mask:
         """Its mask; one that layers share is looked at a single time."""
-        given = call.attn_mask
-        version = None if given is None or given.is_inference() else given._version
+        source = call.mask if call.source is None else call.source
+        version = 0
+        if isinstance(source, Tensor):
+            version = -1 if source.is_inference() else source._version
         key = (call.is_causal, call.sizes[2:], version)
         for known, about, mask in self._masks:
-            if version is not None and known() is given and about == key:
+            if version >= 0 and known() is source and about == key:
                 return mask
         found = recognise(call)
-        if given is not None:
-            self._masks = [*self._masks[-3:], (weakref.ref(given), key, found)]
+        if source is not None:
+            self._masks = [*self._masks[-3:], (weakref.ref(source), key, found)]
         return found
 
     def _judge(self, site: Site, call: Call, mask: Mask) -> None:
@@ -244,7 +249,7 @@ class Seen(Listener):
                 about = {"sample": sample, "count": int(lost[sample].sum()), "other": other}
                 self._note(Finding(Level.UNSAFE, DIFFERENT, page, about), name)
 
-    def _miss(self, name: str, error: Exception) -> None:
+    def _on_error(self, name: str, error: Exception) -> None:
         """Something there could not be looked at."""
         key = (name, f"{type(error).__name__}: {error}"[:_SAID])
         self.missed[key] = self.missed.get(key, 0) + 1
@@ -339,7 +344,7 @@ def _is_power(count: int) -> bool:
 
 def _without_tensors(call: Call) -> Call:
     """What was called, so that nothing is kept alive."""
-    none: Any = dict.fromkeys(("output", "attn_mask", "sink", "scores", "weights"))
+    none: Any = dict.fromkeys(("output", "mask", "source", "sink", "scores", "weights", "why"))
     return replace(call, inputs=_gone, **none)
 
 

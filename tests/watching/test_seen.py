@@ -15,10 +15,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import profile
 
 import attnref
-from attnref.watching import findings, kernels, masks, operators
-from attnref.watching.call import FUSED, LAYER, OWN
+from attnref.watching import findings, kernels, masks
+from attnref.watching.call import FUSED, LAYER, MATH, OWN, call_of
 from attnref.watching.findings import Level
-from attnref.watching.operators import call_of
 
 N = 12
 CAUSAL = torch.ones(N, N, dtype=torch.bool).tril()
@@ -246,7 +245,7 @@ PATTERNS = {
 def test_the_pattern_of_a_mask_is_recognised(said, mask):
     query = torch.zeros(2, 4, mask.shape[-2] if mask.shape[-2] > 1 else N, 8)
     call = call_of(FUSED, (query, torch.zeros(2, 4, N, 8), torch.zeros(2, 4, N, 8)))
-    call.attn_mask = mask
+    call.mask = mask
     assert str(masks.recognise(call).pattern) == said
 
 
@@ -268,7 +267,7 @@ def test_the_reason_is_the_one_for_which_no_kernel_was_chosen(inputs, options, w
     with attnref.watch() as seen:
         F.scaled_dot_product_attention(*inputs, **options)
     ((way,),) = (site.ways.values() for site in seen.sites.values())
-    assert way.call.kernel == ("flash" if why is None else operators.MATH)
+    assert way.call.kernel == ("flash" if why is None else MATH)
     assert (way.call.reason and way.call.reason.english) == (why and why.english)
     with sdpa_kernel([SDPBackend.MATH]), attnref.watch() as seen:
         F.scaled_dot_product_attention(Q, Q, Q)
@@ -453,7 +452,7 @@ def test_padding_of_another_batch_is_another_padding(x):
     assert seen.passed(strict=True)
 
 
-def test_two_threads_hear_their_own_model(x):
+def test_two_threads_see_their_own_model(x):
     seen = {}
 
     def run(count):
