@@ -122,43 +122,14 @@ def _packed(given: Given, output: Any) -> Call:
 
 # What says nothing of the numbers, or is read; any other option may change them.
 _READ = frozenset(
-    [
-        "q",
-        "k",
-        "v",
-        "qkv",
-        "kv",
-        "query",
-        "key",
-        "value",
-        "k_cache",
-        "v_cache",
-        "cache_seqlens",
-        "out",
-        "causal",
-        "window_size",
-        "softcap",
-        "cu_seqlens_q",
-        "cu_seqlens_k",
-        "cu_seq_q",
-        "cu_seq_k",
-        "max_seqlen_q",
-        "max_seqlen_k",
-        "max_q",
-        "max_k",
-        "is_causal",
-        "dropout_p",
-        "softmax_scale",
-        "scale",
-        "deterministic",
-        "return_attn_probs",
-        "return_softmax_lse",
-        "return_aux",
-        "num_splits",
-        "pack_gqa",
-        "sm_margin",
-        "enable_gqa",
-    ]
+    (
+        *("q", "k", "v", "qkv", "kv", "query", "key", "value", "k_cache", "v_cache", "out"),
+        *("cu_seqlens_q", "cu_seqlens_k", "cu_seq_q", "cu_seq_k", "cache_seqlens"),
+        *("max_seqlen_q", "max_seqlen_k", "max_q", "max_k", "enable_gqa"),
+        *("dropout_p", "softmax_scale", "scale", "causal", "is_causal", "window_size", "softcap"),
+        *("deterministic", "return_attn_probs", "return_softmax_lse", "return_aux"),
+        *("num_splits", "pack_gqa", "sm_margin"),
+    )
 )
 
 

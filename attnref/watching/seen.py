@@ -1,5 +1,6 @@
 """What was seen of a model's attention: by call site, with what is suspicious about it."""
 
+import contextlib
 import itertools
 import re
 import weakref
@@ -207,7 +208,8 @@ class Seen(Listener):
                 return mask
         found = recognise(call)
         if source is not None:
-            self._masks = [*self._masks[-3:], (weakref.ref(source), key, found)]
+            with contextlib.suppress(TypeError):  # what cannot be referred to weakly is not shared
+                self._masks = [*self._masks[-3:], (weakref.ref(source), key, found)]
         return found
 
     def _judge(self, site: Site, call: Call, mask: Mask) -> None:
