@@ -36,6 +36,11 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """What is compiled runs compiled, although a mode is on."""
+        return True
+
     def __init__(
         self,
         on_call: Callable[[Call], None],

@@ -5,6 +5,7 @@ import functools
 import inspect
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ def recording(listener: Listener, model: nn.Module | None) -> Iterator[None]:
     with _patched(), in_thread() as recorder:
         if model is not None:
             listener.members = frozenset(map(id, model.modules()))
+            listener.compiled = bool(compiled_modules(model))
             if not recorder.places.stack:
                 recorder.places.name(model)
         recorder.listeners.append(listener)
@@ -36,13 +38,28 @@ def recording(listener: Listener, model: nn.Module | None) -> Iterator[None]:
             recorder.listeners.remove(listener)
 
 
+def compiled_modules(model: nn.Module) -> list[str]:
+    """Those that ``torch.compile`` made, or changed where they are, unless they run uncompiled."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    if getattr(getattr(compiler, "_stance", None), "stance", "") == "force_eager":
+        return []
+    return [
+        name or type(module).__name__
+        for name, module in model.named_modules()
+        if type(module).__name__ == "OptimizedModule"
+        or getattr(module, "_compiled_call_impl", None) is not None
+    ]
+
+
 # Names of functions, and hooks of modules, are of the whole process: the first who watches in any
 # thread sets them, and the last one takes them back.
 
 _lock = threading.Lock()
 _users = 0
 _undo = contextlib.ExitStack()
+_made: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # kept between two watches
 _wrapped: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+_functions: dict[int, Function] = {}
 _known: set[str] = set()  # modules of Python that have been looked through
 
 
@@ -64,11 +81,23 @@ def _patched() -> Iterator[None]:
 
 
 def _install() -> None:
-    before = hooks.register_module_forward_pre_hook(_before)
-    after = hooks.register_module_forward_hook(_after, always_call=True)
-    _undo.callback(before.remove)
-    _undo.callback(after.remove)
+    # With the same key and the same functions each time, a compiled model is compiled once for all
+    # that watch it, and is afterwards as it was.
+    for each, what in _HOOKS:
+        each[_KEY] = what
+        _undo.callback(each.pop, _KEY, None)
+    # A compiled model is called with these hooks, and PyTorch says that they fire once more.
+    warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global")
+    _undo.callback(_forget_filter, warnings.filters[0])
     _replace_all()
+
+
+_KEY = -42  # of our hooks; those of PyTorch count from 0
+
+
+def _forget_filter(each: Any) -> None:
+    with contextlib.suppress(ValueError):  # somebody else has set the filters back
+        warnings.filters.remove(each)  # type: ignore[attr-defined]
 
 
 def _before(module: nn.Module, inputs: Any) -> None:
@@ -87,9 +116,18 @@ def _after(module: nn.Module, inputs: Any, output: Any) -> None:
         recorder.places.leave(module, output)
 
 
+_HOOKS: tuple[tuple[dict[int, Any], Any], ...] = (
+    (hooks._global_forward_pre_hooks, _before),
+    (hooks._global_forward_hooks, _after),
+    (hooks._global_forward_hooks_always_called, True),
+)
+
+
 def _replace_all() -> None:
     """Puts what records in the place of each function, wherever its name leads to it."""
     for original, function in list(known_functions()):
+        if not hasattr(original, "_attnref_records"):
+            _functions[id(original)] = function
         _wrap(original, function)
     mapping = interfaces()
     for name, entry in list(mapping.items()):
@@ -107,13 +145,18 @@ def _replace_all() -> None:
 
 def _wrap(original: Callable[..., Any], function: Function) -> None:
     if id(original) not in _wrapped and not hasattr(original, "_attnref_records"):
-        _wrapped[id(original)] = (original, _recording(original, function))
+        if id(original) not in _made:
+            _made[id(original)] = (original, _recording(original, function))
+        _wrapped[id(original)] = _made[id(original)]
         _known.clear()  # it may have been named anywhere
 
 
 def _exchange(names: dict[str, Any], attribute: str) -> None:
     """In a module, or in a dictionary of functions; and notes how to take it back."""
     value = names.get(attribute)
+    inner = getattr(value, "_torchdynamo_orig_callable", None)
+    if value is not None and id(inner) in _functions:  # the same, compiled
+        _wrap(value, _functions[id(inner)])
     original, new = _wrapped.get(id(value), (None, None))
     if value is not None and original is value:
         names[attribute] = new
@@ -134,6 +177,7 @@ def _restore() -> None:
             if id(names[attribute]) in new:
                 names[attribute] = new[id(names[attribute])]
     _wrapped.clear()
+    _functions.clear()
     _known.clear()
 
 

@@ -29,6 +29,8 @@ class Places:
 
     def enter(self, module: nn.Module) -> None:
         """Before its forward pass."""
+        if not type(module).__name__.isidentifier():  # what a compiler made
+            return
         if not self.stack and module is not self._root and id(module) not in self._names:
             self.name(module)
         self.stack.append(module)
@@ -36,7 +38,7 @@ class Places:
 
     def leave(self, module: nn.Module, output: Any) -> None:
         """After it, though it may have failed, and others in it too."""
-        while self.stack:
+        while any(each is module for each in self.stack):
             last = self.stack[-1]
             if last is module:
                 self._left(module, self.here(), output)
@@ -47,12 +49,20 @@ class Places:
     def name(self, root: nn.Module) -> None:
         """Names all that is in a model."""
         self._root = root
-        names = {id(module): name for name, module in root.named_modules()}
+        inner: nn.Module = getattr(root, "_orig_mod", root)  # of a compiled one
+        names = {
+            id(module): name or type(module).__name__ for name, module in inner.named_modules()
+        }
         self._names = names | {id(root): type(root).__name__}
 
-    def inside(self, members: frozenset[int] | None) -> bool:
-        """Whether what runs belongs to these modules, of which a part may run by itself."""
-        return members is None or any(id(each) in members for each in self.stack)
+    def inside(self, members: frozenset[int] | None, compiled: bool) -> bool:
+        """Whether what runs belongs to these modules, of which a part may run by itself.
+
+        Those that were compiled where they are run without a word of it.
+        """
+        if members is None or (compiled and not self.stack):
+            return True
+        return any(id(each) in members for each in self.stack)
 
     def here(self) -> str:
         """The name of the innermost module; of one without a name, its class."""

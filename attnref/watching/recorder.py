@@ -1,6 +1,7 @@
 """Who runs in a thread and what it calls, for all who watch there."""
 
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -27,6 +29,7 @@ class Listener:
     """What is told of a run."""
 
     members: frozenset[int] | None = None  # the modules of the model; None is whatever runs
+    compiled: bool = False  # whether some of them were compiled
 
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
@@ -94,12 +97,14 @@ class Recorder:
     def aside(self) -> Iterator[None]:
         """What runs here is nobody's, and what fails here fails for nobody: it is noted."""
         self.paused = True
+        compiler = set_eval_frame(None)  # nothing here is compiled
         try:
             with _disable_current_modes(), torch.no_grad(), torch.device("cpu"):
                 yield
         except Exception as error:
             self.failed(error)
         finally:
+            set_eval_frame(compiler)
             self.paused = False
 
     def failed(self, error: Exception) -> None:
@@ -113,19 +118,19 @@ class Recorder:
         if self.places.stack:
             call.training = self.places.stack[-1].training
         for each in self.listeners:
-            if self.places.inside(each.members):
+            if self.places.inside(each.members, each.compiled):
                 with self.aside():
                     each._on_call(call)
 
     def _enter(self, module: nn.Module, name: str) -> None:
         for each in self.listeners:
-            if self.places.inside(each.members):
+            if self.places.inside(each.members, each.compiled):
                 with self.aside():
                     each._on_enter(module, name)
 
     def _leave(self, module: nn.Module, name: str, output: Any) -> None:
         for each in self.listeners:
-            if self.places.inside(each.members):
+            if self.places.inside(each.members, each.compiled):
                 with self.aside():
                     each._on_leave(module, name, output)
 
@@ -133,12 +138,16 @@ class Recorder:
 def _line() -> str:
     """The file and the line that called, where no module does."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THEIRS):
+    while frame is not None and _NOT_THEIRS.match(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-_NOT_THEIRS = (str(Path(__file__).parent), str(Path(torch.__file__).parent), contextlib.__file__)
+# Ours, PyTorch's, and what a compiler wrote.
+_FOLDERS = (str(Path(__file__).parent), str(Path(torch.__file__).parent), contextlib.__file__)
+_NOT_THEIRS = re.compile(
+    "|".join([*map(re.escape, _FOLDERS), "<eval_with_key>", ".*torchinductor"])
+)
 
 
 @contextlib.contextmanager

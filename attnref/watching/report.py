@@ -322,7 +322,7 @@ def _mean(heads: Tensor | None, lang: str) -> str:
 def _rest(seen: Seen, lang: str) -> Iterator[str]:
     for kind, names in by_kind(seen.unseen).items():
         yield f"<p>{_say(UNSEEN, lang, names=f'{shorten(names)} ({kind})')}</p>"
-    if seen.compiled:
-        yield f"<p>{_say(COMPILED, lang, names=', '.join(seen.compiled))}</p>"
-    if seen.sites and not seen.unseen and not seen.compiled:
+    if seen.compiled_modules:
+        yield f"<p>{_say(COMPILED, lang, names=', '.join(seen.compiled_modules))}</p>"
+    if seen.sites and not seen.unseen and not seen.compiled_modules:
         yield f"<p>{_say(ALL_SEEN, lang)}</p>"

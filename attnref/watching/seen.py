@@ -23,7 +23,7 @@ from attnref.watching.findings import (
     judge,
 )
 from attnref.watching.masks import Mask, recognise
-from attnref.watching.patches import recording
+from attnref.watching.patches import compiled_modules, recording
 from attnref.watching.places import attends
 from attnref.watching.recorder import Listener
 from attnref.watching.statistics import Statistics, is_lost, measure
@@ -88,7 +88,7 @@ class Seen(Listener):
     Attributes:
         sites: the places that called, in the order of their first calls.
         unseen: modules named like attention that ran and made no call that was seen.
-        compiled: modules that ``torch.compile`` made, whose calls are not seen.
+        compiled_modules: those that ``torch.compile`` made, of which only kernels are seen.
         missed: how often something could not be looked at, by place and error.
 
     Examples:
@@ -114,7 +114,7 @@ class Seen(Listener):
         self.judged = judged
         self.rows = rows
         self.sites: dict[tuple[str, str], Site] = {}
-        self.compiled: list[str] = []
+        self.compiled_modules: list[str] = []
         self._found: dict[tuple[object, ...], Finding] = {}
         self._attending: dict[str, str] = {}  # modules that ran, with their classes
         self._masks: list[tuple[weakref.ref[Any], tuple[object, ...], Mask]] = []
@@ -132,11 +132,7 @@ class Seen(Listener):
             raise RuntimeError("This watch has ended. Make another one: attnref.watch(model).")
         self._used = True
         if self._model is not None:
-            self.compiled += [
-                name or type(module).__name__
-                for name, module in self._model.named_modules()
-                if type(module).__name__ == "OptimizedModule"
-            ]
+            self.compiled_modules = compiled_modules(self._model)
         self._context = recording(self, self._model)
         self._context.__enter__()
         return self

@@ -29,8 +29,9 @@ HEADING = (
 )
 UNSEEN = Text("The class name suggests attention, but no call was seen: {names}.")
 COMPILED = Text(
-    "Compiled by torch.compile, so its calls are not seen: {names}. Watch the model before it "
-    "is compiled (compiled._orig_mod), or under torch.compiler.set_stance('force_eager')."
+    "Compiled by torch.compile: {names}. It runs compiled here too, so only kernels that the "
+    "compiled code calls are seen, without their modules. To see every call, watch it under "
+    "torch.compiler.set_stance('force_eager')."
 )
 MISSED = Text("Could not be looked at: {name}, {count} times: {error}")
 SHARE = Text("{pattern} ({share:.0%})")
@@ -67,8 +68,8 @@ def lines(
     if seen.unseen:
         names = [f"{shorten(names)} ({kind})" for kind, names in by_kind(seen.unseen).items()]
         notes.append(UNSEEN.say(lang, {"names": ", ".join(names)}))
-    if seen.compiled:
-        notes.append(COMPILED.say(lang, {"names": ", ".join(seen.compiled)}))
+    if seen.compiled_modules:
+        notes.append(COMPILED.say(lang, {"names": ", ".join(seen.compiled_modules)}))
     for (name, error), count in seen.missed.items():
         notes.append(MISSED.say(lang, {"name": name, "error": error, "count": count}))
     for note in notes:

@@ -36,7 +36,7 @@ def seen():
         model.add_module(name, NoAttention() if name == "dull" else Attention())
     with attnref.watch(model.eval()) as seen:
         model(torch.randn(2, 37, 11, 5, generator=torch.Generator().manual_seed(0)))
-    seen.compiled.append("decoder")
+    seen.compiled_modules.append("decoder")
     return seen
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo.utils import counters
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import profile
 
@@ -324,6 +325,30 @@ def test_the_same_operators_run(layer, function, x):
     assert function == LAYER or site.statistics.error < 1  # which keeps its output to itself
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_is_compiled_runs_compiled_and_is_compiled_once_more_at_most(in_place, x):
+    model = compiled = model_of(lambda q, k, v: sdpa(q, k, v, is_causal=True), written)
+    if in_place:
+        model.compile(backend="aot_eager", fullgraph=True)
+    else:
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    graphs = []
+    with torch.no_grad():
+        right = compiled(x)
+        for _ in range(3):
+            with attnref.watch(compiled) as seen:
+                assert torch.equal(compiled(x), right)
+            assert torch.equal(compiled(x), right)
+            graphs.append(counters["stats"]["unique_graphs"])
+        assert (seen.missed, len(set(graphs))) == ({}, 1)
+        assert len(seen.sites) == 2
+        assert f"Compiled by torch.compile: {type(compiled).__name__}" in str(seen)
+        with torch.compiler.set_stance("force_eager"), attnref.watch(model) as seen:
+            compiled(x)
+    assert [name for name, _ in seen.sites] == ["0", "1"]
+    assert "Compiled" not in str(seen)
+
+
 @pytest.mark.claim("watching-is-undone")
 def test_everything_is_undone_even_if_it_raises(x):
     original = F.scaled_dot_product_attention
@@ -332,6 +357,7 @@ def test_everything_is_undone_even_if_it_raises(x):
         model(x)
     assert F.scaled_dot_product_attention is original
     assert not nn.modules.module._global_forward_hooks
+    assert not nn.modules.module._global_forward_hooks_always_called
     assert not nn.modules.module._global_forward_pre_hooks
 
 
