@@ -95,6 +95,8 @@ def _run(script: Path, arguments: list[str], seen: Seen) -> int:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:  # what was seen until then is shown
+        return 130
     except Exception:
         sys.excepthook(*sys.exc_info())
         return 1

@@ -10,6 +10,7 @@ from attnref.text import Text
 from attnref.watching.call import Call
 
 _SAMPLES, _HEADS, _ROWS = 8, 2, 256  # that are looked at of a large mask
+_TOGETHER = 1024  # rows of a mask that are looked at together
 _LOWEST = -1e4  # added to a score it leaves no weight; what is above it may be a bias
 
 NONE = Text("none")
@@ -116,9 +117,10 @@ def recognise(call: Call) -> Mask:
         pattern, needless = BIASED.fill({"pattern": pattern}), None
     empty = ~allowed.any(-1)  # (b, h, rows)
     # A padded query may see nothing: where keys are hidden, so are their queries.
+    # The last of them lies at the last key.
     own = torch.ones_like(empty)
-    if n == m:
-        own = ever[..., rows]
+    if n <= m:
+        own = ever[..., rows + m - n]
     return Mask(
         pattern,
         float(allowed.double().mean()),
@@ -140,12 +142,16 @@ def _ever(call: Call, allowed: Tensor) -> Tensor:
     while mask.dim() < 4:
         mask = mask.unsqueeze(0)
     mask = mask[:_SAMPLES, :_HEADS]
-    seen = (mask if mask.dtype == torch.bool else mask > _LOWEST).any(-2)
+    seen = mask.new_zeros((*mask.shape[:2], mask.shape[3]), dtype=torch.bool)
+    for start in range(0, mask.shape[-2], _TOGETHER):
+        rows = mask[..., start : start + _TOGETHER, :]
+        seen |= (rows if mask.dtype == torch.bool else rows > _LOWEST).any(-2)
     return seen.expand(*seen.shape[:2], call.sizes[3]).cpu()
 
 
 def _is_bias(mask: Tensor) -> bool:
-    some = mask.flatten()[:: max(1, mask.numel() // 65536)]
+    rows, keys = (max(1, size // 256) for size in (1, *mask.shape)[-2:])
+    some = mask[..., ::keys] if mask.dim() < 2 else mask[..., ::rows, ::keys]
     return bool(((some > _LOWEST) & (some != 0)).any())
 
 

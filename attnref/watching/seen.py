@@ -26,12 +26,13 @@ from attnref.watching.masks import Mask, recognise
 from attnref.watching.patches import compiled_modules, recording
 from attnref.watching.places import attends
 from attnref.watching.recorder import Listener
-from attnref.watching.statistics import Statistics, is_lost, measure
+from attnref.watching.statistics import Statistics, lost, measure
 
 __all__ = ["watch"]
 
 _WAYS = 16  # in which one place may call, that are told apart
 _KEPT = 2**22  # bytes of weights that are kept of one place
+_MODULES = 4096  # whose outputs are looked at together
 _SAID = 120  # letters of an error
 
 
@@ -119,6 +120,7 @@ class Seen(Listener):
         self._attending: dict[str, str] = {}  # modules that ran, with their classes
         self._masks: list[tuple[weakref.ref[Any], tuple[object, ...], Mask]] = []
         self._bad = False  # whether NaN or inf was seen
+        self._losses: list[tuple[str, str, Tensor]] = []  # in outputs of this pass, by module
         self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
         self._used = False
@@ -146,6 +148,8 @@ class Seen(Listener):
         context, self._context = self._context, None
         self._model = self._outermost = None
         context.__exit__(kind, error, trace)
+        with torch.no_grad():
+            self._look_for_nan()
 
     # What the recorder tells.
 
@@ -161,11 +165,25 @@ class Seen(Listener):
         """A module ended; the first that gives NaN is noted."""
         if self.judged and not self._bad and next(module.children(), None) is None:
             for x in output if isinstance(output, tuple | list) else (output,):
-                if isinstance(x, Tensor) and x.is_floating_point() and is_lost(x):
-                    self._bad = True
-                    about = {"kind": type(module).__name__}
-                    page = "pitfalls/numerics"
-                    self._note(Finding(Level.WRONG, FIRST_OUT, page, about), name)
+                if isinstance(x, Tensor) and x.is_floating_point():
+                    found = lost(x)
+                    if found is not None:
+                        self._losses.append((name, type(module).__name__, found))
+        if module is self._outermost or len(self._losses) > _MODULES:
+            self._look_for_nan()
+
+    def _look_for_nan(self) -> None:
+        """In what this pass gave so far: a GPU is waited for once, not after each module."""
+        given, self._losses = self._losses, []
+        for device in {each.device for *_, each in given}:
+            here = [each for each in given if each[2].device == device]
+            flags = torch.stack([each for *_, each in here])
+            if not self._bad and bool(flags.any()):
+                name, kind, _ = here[int(flags.int().argmax())]
+                self._bad = True
+                self._note(
+                    Finding(Level.WRONG, FIRST_OUT, "pitfalls/numerics", {"kind": kind}), name
+                )
 
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
@@ -215,8 +233,10 @@ class Seen(Listener):
             site.statistics = measured.within(_KEPT)  # a prompt says more than a step
         self._lay_beside_others(call, mask)
         for each in judge(call, mask, measured):
+            if each.text in (NOT_FINITE, BEHIND):
+                self._look_for_nan()  # of what came before it
+                self._bad = True
             self._note(each, call.name)
-            self._bad = self._bad or each.text in (NOT_FINITE, BEHIND)
 
     def _note(self, found: Finding, name: str) -> None:
         key = (found.level, found.text.english)
@@ -241,10 +261,10 @@ class Seen(Listener):
             return
         page = "foundations/batches-and-padding"
         for (name, ours), (other, theirs) in itertools.permutations(((call.name, hidden), known)):
-            lost = theirs & ~ours
-            if bool(lost.any()):
-                sample = int(lost.any(-1).double().argmax())
-                about = {"sample": sample, "count": int(lost[sample].sum()), "other": other}
+            shown = theirs & ~ours
+            if bool(shown.any()):
+                sample = int(shown.any(-1).double().argmax())
+                about = {"sample": sample, "count": int(shown[sample].sum()), "other": other}
                 self._note(Finding(Level.UNSAFE, DIFFERENT, page, about), name)
 
     def _on_error(self, name: str, error: Exception) -> None:

@@ -211,9 +211,9 @@ def is_finite(x: Tensor) -> bool:
     return not x.numel() or all(bool(each.isfinite()) for each in x.detach().aminmax())
 
 
-def is_lost(x: Tensor) -> bool:
-    """Whether it holds NaN or inf; -inf hides, and is no loss."""
+def lost(x: Tensor) -> Tensor | None:
+    """Whether it holds NaN or inf, said on its device; -inf hides, and is no loss."""
     if not x.numel() or x.is_nested or x.is_meta or x.layout != torch.strided:
-        return False
+        return None
     top = x.detach().amax()
-    return bool(top.isnan() | (top == math.inf))
+    return top.isnan() | (top == math.inf)
