@@ -42,6 +42,9 @@ def watch(
     rows: Annotated[
         int, typer.Option(min=1, help=choose_help("Queries of a call to look at, at most."))
     ] = 32,
+    live: Annotated[
+        bool, typer.Option("--live", help=choose_help("Show the table while the script runs."))
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help=choose_help("Exit with 1 for what is unsafe, too."))
     ] = False,
@@ -74,7 +77,7 @@ def watch(
     except Refusal as error:
         print(f"attnref watch: {error.say(language)}", file=sys.stderr)
         raise typer.Exit(2) from None
-    seen = Seen(judged=judge, rows=rows)
+    seen = Seen(judged=judge, rows=rows, live=live)
     status = _run(script, arguments or [], seen)
     console = Console(stderr=True)
     width = min(console.width, WIDTH) if console.is_terminal else WIDTH

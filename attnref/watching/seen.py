@@ -7,7 +7,7 @@ import weakref
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,15 @@ from attnref.watching.findings import (
     Level,
     judge,
 )
+from attnref.watching.live import Live
 from attnref.watching.masks import Mask, recognise
 from attnref.watching.patches import compiled_modules, recording
 from attnref.watching.places import attends
 from attnref.watching.recorder import Listener
 from attnref.watching.statistics import Statistics, lost, measure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["watch"]
 
@@ -85,6 +89,7 @@ class Seen(Listener):
         model: the model whose calls count; None counts all of this thread.
         judged: whether calls are judged, and their weights looked at, in sampled rows.
         rows: how many rows of a call are looked at, at most.
+        live: whether the table is shown while the model runs.
 
     Attributes:
         sites: the places that called, in the order of their first calls.
@@ -101,7 +106,12 @@ class Seen(Listener):
     """
 
     def __init__(
-        self, model: nn.Module | None = None, *, judged: bool = True, rows: int = 32
+        self,
+        model: nn.Module | None = None,
+        *,
+        judged: bool = True,
+        rows: int = 32,
+        live: bool = False,
     ) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise TypeError(
@@ -123,6 +133,7 @@ class Seen(Listener):
         self._losses: list[tuple[str, str, Tensor]] = []  # in outputs of this pass, by module
         self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
+        self._live = Live(self) if live else None
         self._used = False
         self._outermost: nn.Module | None = None
         self.missed: dict[tuple[str, str], int] = {}
@@ -137,6 +148,8 @@ class Seen(Listener):
             self.compiled_modules = compiled_modules(self._model)
         self._context = recording(self, self._model)
         self._context.__enter__()
+        if self._live is not None:
+            self._live.start()
         return self
 
     def __exit__(
@@ -150,6 +163,8 @@ class Seen(Listener):
         context.__exit__(kind, error, trace)
         with torch.no_grad():
             self._look_for_nan()
+        if self._live is not None:
+            self._live.stop()
 
     # What the recorder tells.
 
@@ -209,6 +224,8 @@ class Seen(Listener):
         known.add(call)
         if looked and self.judged:
             self._judge(site, call, known.mask)
+        if self._live is not None:
+            self._live.update()
 
     def _mask(self, call: Call) -> Mask:
         """Its mask; one that layers share is looked at a single time."""
@@ -316,16 +333,18 @@ class Seen(Listener):
         """Which queries the rows of :meth:`weights` are."""
         return self._statistics(site).rows
 
-    def _statistics(self, site: str | int) -> Statistics:
+    def _site(self, site: str | int) -> Site:
         sites = list(self.sites.values())
         if isinstance(site, int) and -len(sites) <= site < len(sites):
-            found = sites[site]
-        else:
-            named = [each for each in sites if each.name == site]
-            if not named:
-                names = ", ".join(each.name for each in sites) or "none was seen"
-                raise KeyError(f"site: expected one of {names}, got {site!r}.")
-            found = named[-1]
+            return sites[site]
+        named = [each for each in sites if each.name == site]
+        if not named:
+            names = ", ".join(each.name for each in sites) or "none was seen"
+            raise KeyError(f"site: expected one of {names}, got {site!r}.")
+        return named[-1]
+
+    def _statistics(self, site: str | int) -> Statistics:
+        found = self._site(site)
         if found.statistics is None:
             raise KeyError(f"site: {found.name} was not looked at. Watch with judged=True.")
         return found.statistics
@@ -341,6 +360,36 @@ class Seen(Listener):
 
         return text(self, lang, times=times)
 
+    def figure(
+        self, site: str | int | None = None, head: int | None = None, lang: str = "en"
+    ) -> "Figure":
+        """The weights as a figure of matplotlib, which a notebook shows.
+
+        Args:
+            site: a place, by name or number; None draws a small map of each head of each place,
+                of sixteen places and eight heads at most, and entropy and first key of all places.
+            head: one of them; None draws a map of each.
+            lang: the language of its words.
+
+        Raises:
+            KeyError, IndexError: as :meth:`weights`; KeyError also where nothing was looked at.
+            ImportError: without matplotlib.
+        """
+        from attnref.watching.figures import all_maps, one_map
+
+        if site is not None and head is not None:
+            self.weights(site, head)
+            return one_map(self._statistics(site), head, self._site(site).name, lang)
+        chosen = None if site is None else self._site(site)
+        looked = [
+            (number, each.statistics)
+            for number, each in enumerate(self.sites.values())
+            if each.statistics is not None and chosen in (None, each)
+        ]
+        if not looked:
+            raise KeyError("site: nothing was looked at. Watch calls, with judged=True.")
+        return all_maps(looked, lang)
+
     def report(self, path: str | Path, lang: str = "en") -> Path:
         """Writes all that was seen as one HTML file, and returns where."""
         from attnref.watching.report import write
@@ -349,6 +398,10 @@ class Seen(Listener):
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In a notebook."""
+        printer.text(str(self))
 
 
 def _holds(name: str, other: str) -> bool:
@@ -370,7 +423,9 @@ def _gone() -> Any:
     raise RuntimeError("The tensors of this call were let go.")
 
 
-def watch(model: nn.Module | None = None, *, judged: bool = True, rows: int = 32) -> Seen:
+def watch(
+    model: nn.Module | None = None, *, judged: bool = True, rows: int = 32, live: bool = False
+) -> Seen:
     """What the attention of a running model does: a context manager around its calls.
 
     Nothing of the model is changed, and the same operators run. It sees PyTorch's functions of
@@ -383,6 +438,7 @@ def watch(model: nn.Module | None = None, *, judged: bool = True, rows: int = 32
         judged: whether calls are judged and their weights looked at. Each way in which a place
             calls is judged at its first call, the second, the fourth, the eighth, ….
         rows: how many queries of a call are looked at, at most.
+        live: whether the table is shown while the model runs, which needs ``rich``.
 
     Returns:
         A context manager that becomes the record; it keeps no tensor of the model.
@@ -390,6 +446,7 @@ def watch(model: nn.Module | None = None, *, judged: bool = True, rows: int = 32
     Raises:
         TypeError: for what is no module.
         ValueError: for less than one row.
+        ImportError: for ``live`` without ``rich``.
 
     Examples:
         >>> layer = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
@@ -399,4 +456,4 @@ def watch(model: nn.Module | None = None, *, judged: bool = True, rows: int = 32
         >>> seen.weights(0).shape
         torch.Size([2, 5, 5])
     """
-    return Seen(model, judged=judged, rows=rows)
+    return Seen(model, judged=judged, rows=rows, live=live)

@@ -156,7 +156,7 @@ def _statistics(
         torch.where(some.any(-1), mean(entropy, some), torch.zeros(())),
         mean(weights.amax(-1), some),
         mean(first, many * enough),
-        float(mean(1.0 / count.clamp(min=1), many).mean()),
+        float(mean(1.0 / count.clamp(min=1), many * enough).mean()),
         mean(spread, some),
         highest,
         error,

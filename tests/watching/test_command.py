@@ -16,6 +16,8 @@ x = torch.ones(1, 2, 5, 8)
 attend(x, x, x, is_causal=True)
 if "--step" in sys.argv:
     attend(x[:, :, :1], x, x, is_causal=True)
+if "--stop" in sys.argv:
+    raise KeyboardInterrupt
 if "--fail" in sys.argv:
     raise ValueError("lost")
 sys.exit(7 if "--seven" in sys.argv else 0)
@@ -57,6 +59,8 @@ def test_what_a_script_raises_is_shown_and_what_was_seen_is_kept(typed):
     assert status == 1
     assert "ValueError: lost" in error
     assert "Calls of attention: 1" in error
+    status, _, error = typed("--lang", "en", "--live", "SCRIPT", "--stop")
+    assert (status, "Calls of attention: 1; places: 1." in error) == (130, True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -95,3 +96,42 @@ def test_a_file_that_cannot_be_written_is_refused(seen, tmp_path):
             seen.report(path)
     with pytest.raises(ValueError, match="lang: expected one of en, pt, got 'fr'"):
         seen.report(tmp_path / "watch.html", "fr")
+
+
+def test_a_figure_has_a_map_of_each_head_and_a_dot_for_each(seen):
+    figure = seen.figure(lang="pt")
+    *maps, entropy, first = figure.axes
+    assert [axes.get_ylabel() for axes in maps[::8]] == ["lugar 0", "lugar 1", "lugar 2"]
+    assert len([axes for axes in maps if axes.images]) == 3 * 8
+    assert [len(axes.lines) for axes in (entropy, first)] == [3 + 1, 3 + 1]
+    (drawn, _) = seen.figure("two", 3).axes
+    np.testing.assert_array_equal(drawn.images[0].get_array(), seen.weights("two", 3))
+    (alone, *_) = seen.figure(1).axes
+    assert alone.get_ylabel() == "place 1"
+    with pytest.raises(KeyError, match="nothing was looked at"):
+        attnref.watch(judged=False).figure()
+    with pytest.raises(IndexError, match="head: expected 0 to 36, got 37"):
+        seen.figure(1, 37)
+
+
+@pytest.mark.parametrize("name", ["matplotlib", "rich"])
+def test_what_is_not_installed_is_named(seen, monkeypatch, name):
+    for each in [each for each in sys.modules if each.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, each)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=f"needs {name}, which is not installed. Run pip install"):
+        attnref.watch(live=True) if name == "rich" else seen.figure()
+
+
+def test_the_table_is_shown_while_it_runs(monkeypatch):
+    shown = []
+    monkeypatch.setattr("attnref.watching.live._PAUSE", 0.0)
+    monkeypatch.setattr("rich.live.Live.update", lambda self, text, refresh: shown.append(text))
+    x = torch.zeros(1, 1, 9, 4)
+    with attnref.watch(live=True):
+        for _ in range(3):
+            F.scaled_dot_product_attention(x, x, x)
+    assert [str(each).split(";")[0] for each in shown] == [
+        f"Calls of attention: {count}" for count in (1, 2, 3)
+    ]
+    assert "test_report.py" in str(shown[-1])
