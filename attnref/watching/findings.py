@@ -155,7 +155,7 @@ def _numbers(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Findi
                 yield Finding(Level.UNSAFE, BEHIND, "foundations/mask-traps", {"name": name})
     out_is_bad = call.output is not None and not is_finite(call.output)
     if out_is_bad and not bad:
-        why = BLIND_ROW if mask.blind else ITSELF
+        why = BLIND_ROW if mask.empty else ITSELF
         if call.scores is not None and bool((call.scores == math.inf).any()):
             why = SCORES_INF.fill({"dtype": str(call.dtype).removeprefix("torch.")})
         yield Finding(Level.WRONG, NOT_FINITE, "foundations/mask-traps", {"where": why})

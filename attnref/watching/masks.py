@@ -40,7 +40,8 @@ class Mask:
     Attributes:
         pattern: what it is, in words.
         share: of all pairs, how many are allowed.
-        blind: queries that may attend to nothing, which are no padding themselves.
+        empty: queries that may attend to nothing, of the sampled ones.
+        blind: those of them that are no padding themselves.
         needless: whether no mask, or ``is_causal``, says the same.
         hidden: ``(b, m)``, keys that no query may see, though others that lie later are seen, or
             before.
@@ -49,6 +50,7 @@ class Mask:
 
     pattern: Text
     share: float
+    empty: int
     blind: int
     needless: Text | None = None
     hidden: Tensor | None = None
@@ -90,11 +92,11 @@ def recognise(call: Call) -> Mask:
     """The mask of a call."""
     *_, n, m = call.sizes
     if not n * m:
-        return Mask(NONE, 0.0, 0)
+        return Mask(NONE, 0.0, 0, 0)
     if call.attn_mask is None:
         pairs = allowed_pairs(n, m, window=(None, 0 if call.is_causal else None))
         pattern = NONE if not call.is_causal else CAUSAL if n == m else TOP_LEFT
-        return Mask(pattern, pairs / (n * m), 0)
+        return Mask(pattern, pairs / (n * m), 0, 0)
     rows = sampled_rows(n, _ROWS)
     allowed = allowed_of(call, rows)[:_SAMPLES, :_HEADS].cpu()
     keys = torch.arange(m)
@@ -124,6 +126,7 @@ def recognise(call: Call) -> Mask:
     return Mask(
         pattern,
         float(allowed.double().mean()),
+        int(empty.sum()),
         int((empty & own).sum()),
         needless,
         ~ever[:, 0],
@@ -178,7 +181,9 @@ def _pattern(
         return CAUSAL, BY_FLAG, False
     if n > 1 and bool((allowed == (j < i)).all()) and n == m:
         return STRICT, None, False
-    if n > 1 and bool((allowed & (j <= i)).sum() == 0) and n == m:
+    # What is hidden is the past, of all keys or, with padding, of those that are real.
+    hidden = ~allowed
+    if n > 1 and n == m and bool((hidden == ((j <= i) & hidden[..., -1:, :])).all()):
         return FUTURE, None, True
     for offset, name in ((m - n, BOTTOM_RIGHT), (0, TOP_LEFT)):
         if n != m and n > 1 and same(j <= i + offset):

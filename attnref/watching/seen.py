@@ -269,7 +269,7 @@ class Seen(Listener):
         b, _, n, m = call.sizes
         hidden = torch.zeros(1, m, dtype=torch.bool) if mask.hidden is None else mask.hidden
         hidden = hidden.expand(b, -1) if len(hidden) == 1 else hidden
-        if n != m or len(hidden) != b:
+        if n != m or len(hidden) != b or mask.future:
             return
         place = (re.sub(r"\d+", "#", call.name), b, m)
         known = self._hidden.get(place)
