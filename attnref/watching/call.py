@@ -35,6 +35,7 @@ class Call:
         training: whether the module was in training mode, None outside of modules.
         why: looks why no fused kernel was chosen, where that is cheap to change.
         reason: what it found.
+        after: what came out of a whole layer, of which the output of its attention is unknown.
         layouts: the order of the axes of query, key and value in memory.
         known: whether what happens to the scores is known, so that it can be computed again.
     """
@@ -46,6 +47,7 @@ class Call:
     dtype: torch.dtype
     device: torch.device
     output: Tensor | None = None
+    after: Tensor | None = None
     mask: Tensor | Callable[[], Tensor | None] | None = None
     source: object = None
     is_causal: bool = False
@@ -114,3 +116,33 @@ def call_of(function: str, inputs: Inputs) -> Call:
     call = Call("", function, lambda: inputs, shapes, query.dtype, query.device)
     call.layouts = tuple(map(layout, inputs))
     return call
+
+
+def divide(call: Call, heads: int | None) -> None:
+    """Takes samples and heads apart that were laid into one axis, the heads of a sample together.
+
+    Examples:
+        >>> x = torch.zeros(1, 6, 5, 4)
+        >>> call = call_of(OWN, (x, x, x))
+        >>> divide(call, 2)
+        >>> call.sizes
+        (3, 2, 5, 5)
+    """
+    b, laid, *_ = call.sizes
+    if not heads or b > 1 or laid <= heads or laid % heads or laid != call.shapes[1][1]:
+        return
+
+    def apart(x: Tensor | None) -> Tensor | None:
+        if x is None or x.dim() < 3 or x.shape[-3] != laid:
+            return x
+        return x.reshape(-1, heads, *x.shape[-2:])
+
+    query, key, value = map(apart, call.inputs())
+    assert query is not None
+    assert key is not None
+    assert value is not None
+    call.inputs = lambda: (query, key, value)
+    call.shapes = (query.shape, key.shape, value.shape)
+    given = call.mask
+    call.mask = (lambda: apart(given())) if callable(given) else apart(given)
+    call.output, call.scores, call.weights = map(apart, (call.output, call.scores, call.weights))

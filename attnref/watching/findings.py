@@ -9,7 +9,8 @@ import torch
 
 from attnref.text import Text
 from attnref.watching.call import FUSED, OWN, Call
-from attnref.watching.masks import ALL, Mask
+from attnref.watching.masks import Mask
+from attnref.watching.patterns import ALL
 from attnref.watching.statistics import SOME, Statistics, is_finite
 
 ERROR = 8.0  # times what rounding explains: what lies below may still be another order of sums
@@ -68,6 +69,10 @@ DROPPING = Text(
     "scaled_dot_product_attention does not know the mode: pass dropout_p=self.p if "
     "self.training else 0."
 )
+DROPPING_ITSELF = Text(
+    "Weights are dropped (p ≈ {share:.2g}) while the module is in evaluation mode. Use nn.Dropout, "
+    "which knows the mode, or pass training=self.training to dropout."
+)
 NOT_FINITE = Text(
     "Its output contains NaN or inf, but its inputs do not: {where}. This is the first place where "
     "that happens."
@@ -78,6 +83,10 @@ ITSELF = Text("in its own computation")
 FIRST_OUT = Text(
     "NaN or inf first appears in the output of this module ({kind}), which is not attention."
 )
+FIRST_AFTER = Text(
+    "NaN or inf first appears in the output of this module ({kind}). What {before} returned before "
+    "it was finite, so it comes from this module or from what is computed between the two."
+)
 BEHIND = Text(
     "{name} holds NaN or inf at a key that the mask hides: a weight of 0 times NaN is NaN. Fill "
     "unused memory with zeros."
@@ -86,10 +95,22 @@ BLIND = Text(
     "Queries that may attend to nothing, although they are not padding: {count}. {what} Let each "
     "query see itself, or return zeros if a row is empty."
 )
-GIVES = {
-    FUSED: Text("PyTorch returns zeros for them, other versions NaN."),
-    OWN: Text("A softmax over -inf alone is NaN; over large negative numbers it is an even mean."),
-}
+LOST = Text(
+    "All keys of sample {sample} are hidden, so that none of its queries may attend to anything. "
+    "{what} If True means “padding” in this mask, pass ~mask: here True means “may attend”."
+)
+ZEROS = Text("PyTorch returns zeros for them, other versions NaN.")
+NAN = Text("A softmax over -inf alone is NaN.")
+MEAN = Text("A softmax over large negative numbers alone is an even mean.")
+ALIGNED = Text(
+    "The mask lets query i see keys 0 to i, and there are more keys ({m}) than queries ({n}). With "
+    "a cache the queries are the last tokens, so align it at the bottom right. It is right only at "
+    "the beginning of a cache whose other places are unused."
+)
+NUMBERS = Text(
+    "The mask consists of the numbers 0 and 1, which are added to the scores: 0 hides nothing. If "
+    "1 means “may attend”, pass mask.bool()."
+)
 DIFFERENT = Text(
     "Padding is hidden from other layers, not here: sample {sample} sees {count} keys that "
     "{other} hides. Pass the padding mask to every layer."
@@ -103,7 +124,7 @@ NEEDLESS = Text(
     "need not read a number per pair, and PyTorch has more kernels to choose from."
 )
 SLOW = Text("Computed by products and a softmax, not by a fused kernel: {why} {inferred}")
-INFERRED = Text("(Inferred: on a CPU, PyTorch does not report why.)")
+INFERRED = Text("(Inferred from the call; PyTorch was not asked.)")
 SINKS = Text(
     "{share:.0%} of the weight lies on the first key, where an even share would be {even:.1%}: an "
     "attention sink (head {head})."
@@ -123,10 +144,14 @@ Rule = Callable[[Call, Mask, Statistics | None], Iterator[Finding]]
 
 def _causal(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
     *_, n, m = call.sizes
-    if call.is_causal and call.attn_mask is None and n < m:
+    if mask.top_left:
         _, key, _ = call.inputs()
         if bool((key[..., n:, :] != 0).any()):  # else these are empty places of a cache
-            yield Finding(Level.WRONG, TOP_LEFT, "pitfalls/positions-and-cache", {"n": n, "m": m})
+            flag = call.attn_mask is None
+            level, text = (Level.WRONG, TOP_LEFT) if flag else (Level.UNSAFE, ALIGNED)
+            yield Finding(level, text, "pitfalls/positions-and-cache", {"n": n, "m": m})
+    if mask.numbers:
+        yield Finding(Level.UNSAFE, NUMBERS, "pitfalls/masks")
     if mask.future:
         yield Finding(Level.WRONG, ONLY_FUTURE, "pitfalls/masks")
 
@@ -140,7 +165,8 @@ def _right(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding
 
 def _dropout(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
     if call.dropout and call.training is False:
-        yield Finding(Level.WRONG, DROPPING, "foundations/dropout", {"share": call.dropout})
+        text = DROPPING_ITSELF if call.function == OWN else DROPPING
+        yield Finding(Level.WRONG, text, "foundations/dropout", {"share": call.dropout})
 
 
 def _numbers(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
@@ -153,18 +179,29 @@ def _numbers(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Findi
             where = ~x.isfinite().all(-1).all(1)  # (b, m)
             if bool(where.any()) and not bool((where & ~behind).any()):
                 yield Finding(Level.UNSAFE, BEHIND, "foundations/mask-traps", {"name": name})
-    out_is_bad = call.output is not None and not is_finite(call.output)
-    if out_is_bad and not bad:
-        why = BLIND_ROW if mask.empty else ITSELF
-        if call.scores is not None and bool((call.scores == math.inf).any()):
+    output = call.output if call.after is None else call.after
+    if output is not None and not bad and not is_finite(output):
+        why = BLIND_ROW if mask.empty or mask.lost else ITSELF
+        if _overflows(call, found):
             why = SCORES_INF.fill({"dtype": str(call.dtype).removeprefix("torch.")})
         yield Finding(Level.WRONG, NOT_FINITE, "foundations/mask-traps", {"where": why})
 
 
+def _overflows(call: Call, found: Statistics | None) -> bool:
+    """Whether its scores did, which the model itself computed; they may be gone by now."""
+    if call.scores is not None and bool((call.scores == math.inf).any()):
+        return True
+    highest = 0.0 if found is None or call.function != OWN else found.highest
+    return highest > torch.finfo(call.dtype).max
+
+
 def _blind(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
+    what = MEAN if mask.finite else NAN if call.function == OWN else ZEROS
+    page = "foundations/mask-traps"
     if mask.blind and not mask.future:
-        about = {"count": mask.blind, "what": GIVES.get(call.function, GIVES[FUSED])}
-        yield Finding(Level.UNSAFE, BLIND, "foundations/mask-traps", about)
+        yield Finding(Level.UNSAFE, BLIND, page, {"count": mask.blind, "what": what})
+    if mask.lost:
+        yield Finding(Level.UNSAFE, LOST, page, {"sample": mask.lost[0], "what": what})
 
 
 def _overflow(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
@@ -180,8 +217,8 @@ def _mask_cost(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Fin
     *_, n, m = call.sizes
     whole = mask.shape is not None and mask.shape[-2:] == (n, m) and n > 1
     learned = mask.pattern == ALL and mask.dtype != torch.bool  # a bias that may still be zero
-    if call.function == FUSED and whole and mask.needless is not None and not learned:
-        about = {"shape": mask.shape, "bytes": size(mask.bytes), "instead": mask.needless}
+    if call.function == FUSED and whole and mask.instead is not None and not learned:
+        about = {"shape": mask.shape, "bytes": size(mask.bytes), "instead": mask.instead}
         yield Finding(Level.COSTLY, NEEDLESS, "foundations/masks", about)
 
 

@@ -54,19 +54,24 @@ def kernel_call(func: Any, args: Any, kwargs: Any, output: Any) -> Call:
     return call
 
 
-def layer_call(func: Any, args: Any, kwargs: Any) -> Call:
+def layer_call(func: Any, args: Any, kwargs: Any, output: Any) -> Call:
     """A whole encoder layer, or its attention, of which neither weights nor heads come out."""
     given = _arguments(func, args, kwargs)
     source = given.get("src", given.get("query"))
     heads = given.get("num_heads", given.get("num_head"))
     assert isinstance(source, Tensor)
     assert isinstance(heads, int)
-    first = source if not source.is_nested else source.unbind()[0][None]
-    shape = torch.Size((source.size(0), heads, first.shape[-2], first.shape[-1] // heads))
+    after = output[0] if isinstance(output, tuple) else output
+    lengths = None
+    if source.is_nested:  # as padding would have it
+        lengths = torch.tensor([len(each) for each in source.unbind()])
+        source, after = (x.to_padded_tensor(0.0) if x.is_nested else x for x in (source, after))
+    b, n, width = source.shape
+    shape = torch.Size((b, heads, n, width // heads))
 
     @functools.cache
     def inputs() -> Inputs:
-        x = first
+        x = source
         if given.get("norm_first"):
             norm = (given["norm_weight_1"], given["norm_bias_1"], given["eps"])
             x = layer_norm(x, x.shape[-1:], *norm)
@@ -75,9 +80,12 @@ def layer_call(func: Any, args: Any, kwargs: Any) -> Call:
         return q, k, v
 
     call = Call("", LAYER, inputs, (shape, shape, shape), source.dtype, source.device)
+    call.after = after
     mask = given.get("mask")
-    if isinstance(mask, Tensor):  # True hides
+    if lengths is not None:
+        call.mask = (torch.arange(n) < lengths[:, None])[:, None, None].to(source.device)
+    elif isinstance(mask, Tensor):  # True hides
         hides = mask if mask.dtype == torch.bool else mask != 0
         call.mask = ~hides[:, None, None] if given.get("mask_type") == 1 else ~hides
-    call.kernel = "nested" if source.is_nested else MATH
+    call.kernel = MATH if lengths is None else "nested"
     return call

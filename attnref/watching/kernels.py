@@ -21,6 +21,14 @@ WIDTHS = Text(
     "value has {d_v} components and query {d_k}. Pad the narrower with zeros: if that is value, "
     "trim the output; if it is query and key, also pass scale={d_k} ** -0.5."
 )
+HEADS = Text(
+    "key has {shared} heads and query {heads}: pass enable_gqa=True, so that heads share keys "
+    "without a broadcast."
+)
+NEED_WEIGHTS = Text(
+    "nn.MultiheadAttention was called with need_weights=True, its default, and computes every "
+    "weight. Pass need_weights=False unless you use them."
+)
 TOLD = Text("{said}")
 
 
@@ -44,8 +52,10 @@ def reason(given: Mapping[str, Any], *, gradients: bool) -> Text | None:
             return MASK_AXES.fill({"axes": mask.dim()})
         if mask.requires_grad and gradients:
             return LEARNED
+    if key.shape[1] != query.shape[1] and not given.get("enable_gqa"):
+        return HEADS.fill({"shared": key.shape[1], "heads": query.shape[1]})
     for name, x in (("query", query), ("key", key), ("value", value)):
-        if x.stride(-1) != 1 and x.shape[-1] > 1:
+        if x.stride(-1) != 1:
             return STRIDE.fill({"name": name})
     if value.shape[-1] != query.shape[-1]:
         return WIDTHS.fill({"d_v": value.shape[-1], "d_k": query.shape[-1]})

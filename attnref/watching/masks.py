@@ -1,5 +1,6 @@
-"""What a mask of a running model says: how much it allows, and in which pattern."""
+"""What a mask of a running model says: how much it allows, in which pattern, to whom nothing."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -7,30 +8,23 @@ from torch import Tensor
 
 from attnref.cost import allowed_pairs
 from attnref.text import Text
+from attnref.watching import patterns
 from attnref.watching.call import Call
+from attnref.watching.patterns import ALL, CAUSAL, FUTURE, NONE, STRICT, TOP_LEFT, Rule
 
-_SAMPLES, _HEADS, _ROWS = 8, 2, 256  # that are looked at of a large mask
-_TOGETHER = 1024  # rows of a mask that are looked at together
+_ROWS = 256  # that are looked at of a large mask
+_TOGETHER = 2**24  # pairs that are looked at together
 _LOWEST = -1e4  # added to a score it leaves no weight; what is above it may be a bias
+_HIDING = -50.0  # the same, of a mask that holds nothing else but zeros
 
-NONE = Text("none")
-ALL = Text("all allowed")
-CAUSAL = Text("causal")
-TOP_LEFT = Text("causal, top-left")
-BOTTOM_RIGHT = Text("causal, bottom-right")
-WINDOW = Text("causal, window of {width}")
-BAND = Text("window, {back} back and {ahead} ahead")
-CHUNKS = Text("causal, chunks of {width}")
-PACKED = Text("packed sequences, {count}")
-STRICT = Text("past only, without itself")
-FUTURE = Text("future only")
-PREFIX = Text("causal after a prefix of {width}")
-OTHER = Text("another pattern")
 PADDED = Text("{pattern}; {sides}")
 LEFT = Text("left padding, up to {count}")
 RIGHT = Text("right padding, up to {count}")
 HOLES = Text("keys hidden in between")
 BIASED = Text("{pattern}; with a bias")
+
+
+ONE_ROW = Text("one row of it, attn_mask[..., :1, :]")
 
 
 @dataclass(frozen=True)
@@ -42,19 +36,27 @@ class Mask:
         share: of all pairs, how many are allowed.
         empty: queries that may attend to nothing, of the sampled ones.
         blind: those of them that are no padding themselves.
-        needless: whether no mask, or ``is_causal``, says the same.
-        hidden: ``(b, m)``, keys that no query may see, though others that lie later are seen, or
-            before.
+        lost: samples of which no query may attend to anything.
+        instead: what has the same effect, and costs less.
+        hidden: ``(b, m)``, keys that no query may see.
+        future: whether queries see only what comes after them.
+        top_left: whether it is aligned with the first key, although there are more keys.
+        numbers: whether it adds ones and zeros, which may have been meant as a mask.
+        finite: whether what it hides gets a large negative number.
         shape: the given one, and its bytes; None without one.
     """
 
     pattern: Text
     share: float
-    empty: int
-    blind: int
-    needless: Text | None = None
+    empty: int = 0
+    blind: int = 0
+    lost: tuple[int, ...] = ()
+    instead: Text | None = None
     hidden: Tensor | None = None
     future: bool = False
+    top_left: bool = False
+    numbers: bool = False
+    finite: bool = False
     shape: tuple[int, ...] | None = None
     dtype: torch.dtype | None = None
     bytes: int = 0
@@ -76,162 +78,136 @@ def part(mask: Tensor, rows: Tensor, n: int, m: int) -> Tensor:
     return mask.expand(*mask.shape[:-2], len(rows), m)
 
 
-def allowed_of(call: Call, rows: Tensor) -> Tensor:
-    """Which keys those queries may see, ``(b or 1, h or 1, rows, m)``."""
+def allowed_of(call: Call, rows: Tensor, few: bool = False) -> Tensor:
+    """Which keys those queries may see, ``(b or 1, h or 1, rows, m)``; a ``few`` samples, heads."""
     *_, n, m = call.sizes
     seen = torch.ones(1, 1, len(rows), m, dtype=torch.bool, device=call.device)
     if call.is_causal:
         seen &= torch.arange(m, device=call.device) <= rows.to(call.device)[:, None]
     if call.attn_mask is not None:
         mask = part(call.attn_mask, rows, n, m)
-        seen = seen & (mask if mask.dtype == torch.bool else mask > _LOWEST)
+        if few and mask.numel() > _TOGETHER:
+            mask = mask[:, sampled_rows(mask.shape[1], 2)]
+            mask = mask[sampled_rows(len(mask), max(8, _TOGETHER // mask[0].numel()))]
+        seen = seen & _seen(mask, _lowest(call.attn_mask))
     return seen
+
+
+def _seen(mask: Tensor, lowest: float) -> Tensor:
+    return mask if mask.dtype == torch.bool else ~(mask <= lowest)  # NaN hides nothing
+
+
+def _some(mask: Tensor) -> Tensor:
+    """Some of its numbers, evenly, without a copy of it."""
+    rows, keys = (max(1, size // 256) for size in (1, *mask.shape)[-2:])
+    return mask[..., ::keys] if mask.dim() < 2 else mask[..., ::rows, ::keys]
+
+
+def _lowest(mask: Tensor) -> float:
+    """What hides in this mask, and what is less."""
+    if mask.dtype == torch.bool or not mask.numel():
+        return _LOWEST
+    some = _some(mask)
+    least = float(some.amin())
+    alone = _LOWEST < least <= _HIDING and bool(((some == 0) | (some == least)).all())
+    return least / 2 if alone else _LOWEST
 
 
 def recognise(call: Call) -> Mask:
     """The mask of a call."""
     *_, n, m = call.sizes
     if not n * m:
-        return Mask(NONE, 0.0, 0, 0)
-    if call.attn_mask is None:
+        return Mask(NONE, 0.0)
+    mask = call.attn_mask
+    if mask is None:
         pairs = allowed_pairs(n, m, window=(None, 0 if call.is_causal else None))
         pattern = NONE if not call.is_causal else CAUSAL if n == m else TOP_LEFT
-        return Mask(pattern, pairs / (n * m), 0, 0)
+        return Mask(pattern, pairs / (n * m), top_left=call.is_causal and n < m)
     rows = sampled_rows(n, _ROWS)
-    allowed = allowed_of(call, rows)[:_SAMPLES, :_HEADS].cpu()
-    keys = torch.arange(m)
-    ever = _ever(call, allowed)  # (b, h, m)
-    pattern, needless, future = _pattern(call, allowed, rows, ever)
-    first = ever.double().argmax(-1)
-    last = m - 1 - ever.flip(-1).double().argmax(-1)
-    sides = []
-    if bool(ever.any()):
-        left, right = int(first.amax()), int((m - 1 - last).amax())
-        between = ~ever & (keys > first[..., None]) & (keys < last[..., None])
-        sides += [LEFT.fill({"count": left})] * bool(left)
-        sides += [RIGHT.fill({"count": right})] * bool(right)
-        sides += [HOLES] * bool(between.any())
-    if sides and not future and pattern != STRICT:
-        pattern = PADDED.fill({"pattern": pattern, "sides": Text.join(", ", sides)})
-        needless = None
-    mask = call.attn_mask
-    if mask.dtype != torch.bool and _is_bias(mask):
-        pattern, needless = BIASED.fill({"pattern": pattern}), None
+    allowed = allowed_of(call, rows, few=True).cpu()
+    ever = allowed.any(-2)  # (b, h, m)
+    hidden = ~ever[:, 0]
+    if len(rows) < n or (mask.dim() == 4 and len(allowed) < len(mask)):
+        hidden = ~_ever(call)
+        ever = ~hidden[sampled_rows(len(hidden), len(allowed)), None]
+    found = patterns.find(allowed, ever, rows, n)
+    sides = list(_sides(ever, n if found.name == TOP_LEFT else m))
+    name, instead = found.name, found.instead
+    if sides and name not in (FUTURE, STRICT):
+        name = PADDED.fill({"pattern": name, "sides": Text.join(", ", sides)})
+        repeated = found.name == ALL and mask.dim() > 1 and mask.stride(-2)
+        instead = ONE_ROW if repeated else None
+    bias = mask.dtype != torch.bool and _is_bias(mask)
+    if bias:
+        name, instead = BIASED.fill({"pattern": name}), None
+    if instead is not None and not _holds(call, found.rule if instead is not ONE_ROW else None):
+        instead = None
     empty = ~allowed.any(-1)  # (b, h, rows)
-    # A padded query may see nothing: where keys are hidden, so are their queries.
-    # The last of them lies at the last key.
-    own = torch.ones_like(empty)
-    if n <= m:
-        own = ever[..., rows + m - n]
+    # A padded query may see nothing: where a key is hidden, so is the query beside it. The last of
+    # them lies at the last key.
+    own = ever[..., rows + m - n] if n <= m else torch.ones_like(empty)
+    lost = hidden.all(-1).nonzero()[:, 0].tolist()
+    least = 0.0 if mask.dtype == torch.bool else float(_some(mask).amin())
     return Mask(
-        pattern,
+        name,
         float(allowed.double().mean()),
         int(empty.sum()),
         int((empty & own).sum()),
-        needless,
-        ~ever[:, 0],
-        future,
+        tuple(lost),
+        instead,
+        hidden,
+        found.name == FUTURE,
+        found.name == TOP_LEFT and n < m,
+        bias and bool(((_some(mask) == 0) | (_some(mask) == 1)).all()),
+        -torch.inf < least < 0,
         tuple(mask.shape),
         mask.dtype,
         mask.untyped_storage().nbytes(),
     )
 
 
-def _ever(call: Call, allowed: Tensor) -> Tensor:
-    """Which keys any query sees, ``(b, h, m)``."""
+def _sides(ever: Tensor, m: int) -> Iterator[Text]:
+    """Where keys are that nobody sees, among the first m, of samples that see something."""
+    ever = ever[..., :m][ever[..., :m].any(-1)]  # (…, m)
+    if not len(ever):
+        return
+    keys = torch.arange(m)
+    first = ever.double().argmax(-1)
+    last = m - 1 - ever.flip(-1).double().argmax(-1)
+    if bool(first.any()):
+        yield LEFT.fill({"count": int(first.max())})
+    if int(last.min()) < m - 1:
+        yield RIGHT.fill({"count": m - 1 - int(last.min())})
+    if bool((~ever & (keys > first[:, None]) & (keys < last[:, None])).any()):
+        yield HOLES
+
+
+def _blocks(call: Call) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some rows after the other, and which keys they may see, of all samples and heads."""
+    *_, n, m = call.sizes
     mask = call.attn_mask
-    if mask is None or allowed.shape[-2] == call.sizes[2]:
-        return allowed.any(-2)
-    while mask.dim() < 4:
-        mask = mask.unsqueeze(0)
-    mask = mask[:_SAMPLES, :_HEADS]
-    seen = mask.new_zeros((*mask.shape[:2], mask.shape[3]), dtype=torch.bool)
-    for start in range(0, mask.shape[-2], _TOGETHER):
-        rows = mask[..., start : start + _TOGETHER, :]
-        seen |= (rows if mask.dtype == torch.bool else rows > _LOWEST).any(-2)
-    return seen.expand(*seen.shape[:2], call.sizes[3]).cpu()
+    lead = 1 if mask is None or mask.dim() < 3 else mask.shape[:-2].numel()
+    for rows in torch.arange(n).tensor_split(-(-n * m * lead // _TOGETHER)):
+        yield rows, allowed_of(call, rows)
+
+
+def _ever(call: Call) -> Tensor:
+    """Which keys any query of the first head may see, ``(b, m)``."""
+    found = [allowed[:, 0].any(-2) for _, allowed in _blocks(call)]
+    return torch.stack(found).any(0).cpu()
+
+
+def _holds(call: Call, rule: Rule | None) -> bool:
+    """Whether a rule is what the whole mask says; without one, whether all its rows are alike."""
+    *_, m = call.sizes
+    first = allowed_of(call, torch.tensor([0]))
+    for rows, allowed in _blocks(call):
+        expected = first if rule is None else rule(rows[:, None], torch.arange(m))
+        if not bool((allowed == expected.to(allowed.device)).all()):
+            return False
+    return True
 
 
 def _is_bias(mask: Tensor) -> bool:
-    rows, keys = (max(1, size // 256) for size in (1, *mask.shape)[-2:])
-    some = mask[..., ::keys] if mask.dim() < 2 else mask[..., ::rows, ::keys]
-    return bool(((some > _LOWEST) & (some != 0)).any())
-
-
-CHEAPER = Text("attn_mask=None")
-BY_FLAG = Text("is_causal=True")
-
-
-def _pattern(
-    call: Call, allowed: Tensor, rows: Tensor, ever: Tensor
-) -> tuple[Text, Text | None, bool]:
-    *_, n, m = call.sizes
-    i, j = rows[:, None], torch.arange(m)
-    kept = ever[..., None, :]  # keys that somebody sees
-    some = allowed.any(-1, keepdim=True)  # queries that see something
-
-    def same(pattern: Tensor) -> bool:
-        return bool(((allowed == (pattern & kept)) | ~some).all())
-
-    if not bool(some.any()):
-        return OTHER, None, False
-    if same(torch.ones_like(allowed)):
-        return ALL, CHEAPER, False
-    if n > 1 and same(j <= i) and n == m:
-        return CAUSAL, BY_FLAG, False
-    if n > 1 and bool((allowed == (j < i)).all()) and n == m:
-        return STRICT, None, False
-    # What is hidden is the past, of all keys or, with padding, of those that are real.
-    hidden = ~allowed
-    if n > 1 and n == m and bool((hidden == ((j <= i) & hidden[..., -1:, :])).all()):
-        return FUTURE, None, True
-    for offset, name in ((m - n, BOTTOM_RIGHT), (0, TOP_LEFT)):
-        if n != m and n > 1 and same(j <= i + offset):
-            return name, BY_FLAG if not offset else None, False
-        place = j - i - offset
-        seen = allowed & kept
-        back, ahead = (
-            -int(place.expand_as(seen)[seen].min()),
-            int(place.expand_as(seen)[seen].max()),
-        )
-        if same((place >= -back) & (place <= ahead)) and n > 1:
-            about = {"width": back + 1, "back": back, "ahead": ahead}
-            return (WINDOW if ahead == 0 else BAND).fill(about), None, False
-    if n == 1:
-        width = int(allowed.sum(-1).amax())
-        first = int(allowed.double().argmax(-1).amin())
-        if same(j >= first):
-            return WINDOW.fill({"width": width}), None, False
-        return OTHER, None, False
-    for width in _widths(allowed, rows, m):
-        if same((j <= i + m - n) & (j // width == (i + m - n) // width)):
-            return CHUNKS.fill({"width": width}), None, False
-    first_row = int(allowed[0, 0, 0].sum())
-    if same((j <= i) | (j < first_row)):
-        return PREFIX.fill({"width": first_row}), None, False
-    if n == m and len(rows) == n:
-        count = _packed(allowed, causal=not bool((allowed & (j > i)).any()))
-        if count:
-            return PACKED.fill({"count": count}), None, False
-    return OTHER, None, False
-
-
-def _widths(allowed: Tensor, rows: Tensor, m: int) -> list[int]:
-    """How wide chunks may be: as the first of them is, for the last row of a chunk sees it all."""
-    counts = allowed[0, 0].sum(-1)
-    most = int(counts.max())
-    return [most] if 1 < most < m else []
-
-
-def _packed(allowed: Tensor, *, causal: bool) -> int:
-    """How many sequences lie side by side, none of which sees another; 0 where it is not so."""
-    one = allowed[0, 0]
-    n = len(one)
-    first = one.double().argmax(-1)  # the first key that each sees is where its sequence begins
-    starts = torch.arange(n) == first
-    number = starts.cumsum(0)
-    same = number[:, None] == number
-    expected = same.tril() if causal else same
-    some = one.any(-1, keepdim=True)
-    right = bool(((one == expected) | ~some | ~one.any(0)).all())
-    return int(number[-1]) if right and int(number[-1]) > 1 else 0
+    some = _some(mask)
+    return bool(((some > _lowest(mask)) & (some != 0)).any())

@@ -77,7 +77,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif self.inside:
             pass
         elif packet in LAYERS:
-            self.on_call(layer_call(func, args, kwargs))
+            self.on_call(layer_call(func, args, kwargs, output))
         elif (step := _STEPS.get(packet)) is not None:
             self.followed.writing = func._schema.is_mutable
             step(self, packet, args, kwargs, output)
@@ -174,6 +174,8 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif less or kwargs.get("alpha", 1) != 1 or output.shape != args[place].shape:
             self.followed.note(output, replace(what, known=False))
         else:
+            if other.dtype == torch.bool:  # added, it is a number
+                other = other.to(output.dtype)
             self.followed.note(output, replace(_led(what, output), added=(*what.added, other)))
 
     def _hide(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:

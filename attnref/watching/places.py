@@ -72,6 +72,15 @@ class Places:
         return self._names.get(id(module), type(module).__name__)
 
 
+def heads_of(module: nn.Module) -> int | None:
+    """How many heads a module of attention says that it has."""
+    for name in ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead"):
+        found = getattr(module, name, None)
+        if isinstance(found, int):
+            return found
+    return None
+
+
 def attends(module: nn.Module) -> bool:
     """Whether a module is called as those are that mix tokens."""
     return ATTENTION.search(type(module).__name__) is not None

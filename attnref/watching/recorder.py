@@ -16,11 +16,11 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import _disable_current_modes
 
-from attnref.watching.call import FUSED, MATH, Call
+from attnref.watching.call import FUSED, MATH, OWN, Call, divide
 from attnref.watching.functions import Function, bind
-from attnref.watching.kernels import reason
+from attnref.watching.kernels import NEED_WEIGHTS, reason
 from attnref.watching.operators import Operators
-from attnref.watching.places import Places
+from attnref.watching.places import Places, heads_of
 
 _here = threading.local()
 
@@ -33,6 +33,12 @@ class Listener:
 
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
+
+    def _on_start(self) -> None:
+        """A module begins that no other one called."""
+
+    def _on_end(self) -> None:
+        """It ended."""
 
     def _on_enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
@@ -116,7 +122,12 @@ class Recorder:
         self.count += 1
         call.name = self.places.here() or _line()
         if self.places.stack:
-            call.training = self.places.stack[-1].training
+            module = self.places.stack[-1]
+            call.training = module.training
+            if call.function == OWN:
+                divide(call, heads_of(module))
+                if isinstance(module, nn.MultiheadAttention):
+                    call.why = lambda: NEED_WEIGHTS
         for each in self.listeners:
             if self.places.inside(each.members, each.compiled):
                 with self.aside():
@@ -124,6 +135,8 @@ class Recorder:
 
     def _enter(self, module: nn.Module, name: str) -> None:
         for each in self.listeners:
+            if len(self.places.stack) == 1:
+                each._on_start()
             if self.places.inside(each.members, each.compiled):
                 with self.aside():
                     each._on_enter(module, name)
@@ -133,6 +146,9 @@ class Recorder:
             if self.places.inside(each.members, each.compiled):
                 with self.aside():
                     each._on_leave(module, name, output)
+            if len(self.places.stack) == 1:
+                with self.aside():
+                    each._on_end()
 
 
 def _line() -> str:

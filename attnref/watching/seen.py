@@ -16,6 +16,7 @@ from attnref.watching.call import Call
 from attnref.watching.findings import (
     BEHIND,
     DIFFERENT,
+    FIRST_AFTER,
     FIRST_OUT,
     NOT_FINITE,
     Finding,
@@ -135,7 +136,7 @@ class Seen(Listener):
         self._context: Any = None
         self._live = Live(self) if live else None
         self._used = False
-        self._outermost: nn.Module | None = None
+        self._innermost: nn.Module | None = None
         self.missed: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> "Seen":
@@ -159,7 +160,7 @@ class Seen(Listener):
         trace: TracebackType | None,
     ) -> None:
         context, self._context = self._context, None
-        self._model = self._outermost = None
+        self._model = self._innermost = None
         context.__exit__(kind, error, trace)
         with torch.no_grad():
             self._look_for_nan()
@@ -168,23 +169,30 @@ class Seen(Listener):
 
     # What the recorder tells.
 
+    def _on_start(self) -> None:
+        """A pass begins, perhaps with other padding."""
+        self._hidden.clear()
+
+    def _on_end(self) -> None:
+        """It ended."""
+        self._look_for_nan()
+
     def _on_enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
-        if module is self._outermost or self._outermost is None:
-            self._outermost = module
-            self._hidden.clear()  # another pass, with other padding
+        self._innermost = module
         if attends(module):
             self._attending.setdefault(name, type(module).__name__)
 
     def _on_leave(self, module: nn.Module, name: str, output: Any) -> None:
         """A module ended; the first that gives NaN is noted."""
-        if self.judged and not self._bad and next(module.children(), None) is None:
+        innermost, self._innermost = self._innermost, None
+        if self.judged and not self._bad and innermost is module:
             for x in output if isinstance(output, tuple | list) else (output,):
                 if isinstance(x, Tensor) and x.is_floating_point():
                     found = lost(x)
                     if found is not None:
                         self._losses.append((name, type(module).__name__, found))
-        if module is self._outermost or len(self._losses) > _MODULES:
+        if len(self._losses) > _MODULES:
             self._look_for_nan()
 
     def _look_for_nan(self) -> None:
@@ -194,11 +202,13 @@ class Seen(Listener):
             here = [each for each in given if each[2].device == device]
             flags = torch.stack([each for *_, each in here])
             if not self._bad and bool(flags.any()):
-                name, kind, _ = here[int(flags.int().argmax())]
+                place = int(flags.int().argmax())
+                name, kind, _ = here[place]
+                text, about = FIRST_OUT, {"kind": kind}
+                if place:
+                    text, about = FIRST_AFTER, {**about, "before": here[place - 1][0]}
                 self._bad = True
-                self._note(
-                    Finding(Level.WRONG, FIRST_OUT, "pitfalls/numerics", {"kind": kind}), name
-                )
+                self._note(Finding(Level.WRONG, text, "pitfalls/numerics", about), name)
 
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
@@ -235,7 +245,7 @@ class Seen(Listener):
             version = -1 if source.is_inference() else source._version
         key = (call.is_causal, call.sizes[2:], version)
         for known, about, mask in self._masks:
-            if version >= 0 and known() is source and about == key:
+            if version >= 0 and source is not None and known() is source and about == key:
                 return mask
         found = recognise(call)
         if source is not None:
@@ -251,7 +261,10 @@ class Seen(Listener):
         self._lay_beside_others(call, mask)
         for each in judge(call, mask, measured):
             if each.text in (NOT_FINITE, BEHIND):
-                self._look_for_nan()  # of what came before it
+                self._losses = [x for x in self._losses if not _holds(call.name, x[0])]
+                self._look_for_nan()
+                if self._bad:  # it follows from what came before
+                    continue
                 self._bad = True
             self._note(each, call.name)
 
@@ -273,7 +286,7 @@ class Seen(Listener):
             return
         place = (re.sub(r"\d+", "#", call.name), b, m)
         known = self._hidden.get(place)
-        if known is None:
+        if known is None or known[0] == call.name:  # the same again: another pass
             self._hidden[place] = (call.name, hidden)
             return
         page = "foundations/batches-and-padding"
@@ -415,7 +428,9 @@ def _is_power(count: int) -> bool:
 
 def _without_tensors(call: Call) -> Call:
     """What was called, so that nothing is kept alive."""
-    none: Any = dict.fromkeys(("output", "mask", "source", "sink", "scores", "weights", "why"))
+    none: Any = dict.fromkeys(
+        ("output", "after", "mask", "source", "sink", "scores", "weights", "why")
+    )
     return replace(call, inputs=_gone, **none)
 
 

@@ -145,7 +145,7 @@ WRONG = {
     "dropping": (lambda q, k, v: sdpa(q, k, v, dropout_p=0.1), [findings.DROPPING]),
     "dropping, written out": (
         lambda q, k, v: F.dropout((q @ k.mT * 8**-0.5).softmax(-1), 0.5) @ v,
-        [findings.DROPPING],
+        [findings.DROPPING_ITSELF],
     ),
     "needless": (lambda q, k, v: sdpa(q, k, v, CAUSAL), [findings.NEEDLESS]),
     "blind": (lambda q, k, v: sdpa(q, k, v, CAUSAL.tril(-1)), [findings.BLIND]),

@@ -45,7 +45,9 @@ class Model(nn.Module):
 
     def forward(self, ids, real):
         n = ids.shape[1]
-        allowed = torch.ones(n, n, dtype=torch.bool).tril() & real[:, None, None]
+        allowed = (
+            torch.ones(n, n, dtype=torch.bool).tril() & real[:, None, None]
+        )
         x = self.embedding(ids)
         for block in self.blocks:
             x = block(x, allowed)
