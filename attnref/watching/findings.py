@@ -8,7 +8,7 @@ from enum import IntEnum
 import torch
 
 from attnref.text import Text
-from attnref.watching.call import FUSED, OWN, Call
+from attnref.watching.call import FUSED, LAYER, OWN, Call
 from attnref.watching.masks import Mask
 from attnref.watching.patterns import ALL
 from attnref.watching.statistics import SOME, Statistics, is_finite
@@ -120,8 +120,8 @@ NEAR_OVERFLOW = Text(
     "queries before the product, or compute the scores in float32."
 )
 NEEDLESS = Text(
-    "A mask of shape {shape} ({bytes}) has the same effect as {instead}. Without it, the kernel "
-    "need not read a number per pair, and PyTorch has more kernels to choose from."
+    "A mask of shape {shape} ({bytes}) has the same effect as {instead}. With it, the kernel "
+    "reads a number per pair, and PyTorch has fewer kernels to choose from."
 )
 SLOW = Text("Computed by products and a softmax, not by a fused kernel: {why} {inferred}")
 INFERRED = Text("(Inferred from the call; PyTorch was not asked.)")
@@ -196,7 +196,7 @@ def _overflows(call: Call, found: Statistics | None) -> bool:
 
 
 def _blind(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
-    what = MEAN if mask.finite else NAN if call.function == OWN else ZEROS
+    what = MEAN if mask.finite else NAN if call.function in (OWN, LAYER) else ZEROS
     page = "foundations/mask-traps"
     if mask.blind and not mask.future:
         yield Finding(Level.UNSAFE, BLIND, page, {"count": mask.blind, "what": what})

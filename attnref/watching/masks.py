@@ -14,6 +14,7 @@ from attnref.watching.patterns import ALL, CAUSAL, FUTURE, NONE, STRICT, TOP_LEF
 
 _ROWS = 256  # that are looked at of a large mask
 _TOGETHER = 2**24  # pairs that are looked at together
+_LARGE = 2**20  # bytes
 _LOWEST = -1e4  # added to a score it leaves no weight; what is above it may be a bias
 _HIDING = -50.0  # the same, of a mask that holds nothing else but zeros
 
@@ -24,6 +25,7 @@ HOLES = Text("keys hidden in between")
 BIASED = Text("{pattern}; with a bias")
 
 
+BROKEN = Text("numbers with NaN or inf")
 ONE_ROW = Text("one row of it, attn_mask[..., :1, :]")
 
 
@@ -123,6 +125,9 @@ def recognise(call: Call) -> Mask:
         pairs = allowed_pairs(n, m, window=(None, 0 if call.is_causal else None))
         pattern = NONE if not call.is_causal else CAUSAL if n == m else TOP_LEFT
         return Mask(pattern, pairs / (n * m), top_left=call.is_causal and n < m)
+    some = _some(mask)
+    if mask.dtype != torch.bool and bool((some.isnan() | (some == torch.inf)).any()):
+        return Mask(BROKEN, 1.0, shape=tuple(mask.shape), dtype=mask.dtype)
     rows = sampled_rows(n, _ROWS)
     allowed = allowed_of(call, rows, few=True).cpu()
     ever = allowed.any(-2)  # (b, h, m)
@@ -135,19 +140,20 @@ def recognise(call: Call) -> Mask:
     name, instead = found.name, found.instead
     if sides and name not in (FUTURE, STRICT):
         name = PADDED.fill({"pattern": name, "sides": Text.join(", ", sides)})
+        # Small ones are not worth a word.
         repeated = found.name == ALL and mask.dim() > 1 and mask.stride(-2)
-        instead = ONE_ROW if repeated else None
+        instead = ONE_ROW if repeated and mask.nbytes > _LARGE else None
     bias = mask.dtype != torch.bool and _is_bias(mask)
     if bias:
         name, instead = BIASED.fill({"pattern": name}), None
     if instead is not None and not _holds(call, found.rule if instead is not ONE_ROW else None):
         instead = None
     empty = ~allowed.any(-1)  # (b, h, rows)
-    # A padded query may see nothing: where a key is hidden, so is the query beside it. The last of
-    # them lies at the last key.
-    own = ever[..., rows + m - n] if n <= m else torch.ones_like(empty)
+    # A padded query may see nothing: where a key is hidden, so is the query beside it, be they
+    # aligned with the first key or with the last.
+    own = ever[..., rows] & ever[..., rows + m - n] if n <= m else torch.ones_like(empty)
     lost = hidden.all(-1).nonzero()[:, 0].tolist()
-    least = 0.0 if mask.dtype == torch.bool else float(_some(mask).amin())
+    least = 0.0 if mask.dtype == torch.bool else float(some.amin())
     return Mask(
         name,
         float(allowed.double().mean()),
@@ -158,7 +164,7 @@ def recognise(call: Call) -> Mask:
         hidden,
         found.name == FUTURE,
         found.name == TOP_LEFT and n < m,
-        bias and bool(((_some(mask) == 0) | (_some(mask) == 1)).all()),
+        bias and bool(((some == 0) | (some == 1)).all()),
         -torch.inf < least < 0,
         tuple(mask.shape),
         mask.dtype,

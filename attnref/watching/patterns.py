@@ -64,11 +64,13 @@ def find(allowed: Tensor, ever: Tensor, rows: Tensor, n: int) -> Pattern:
 
     if not bool(some.any()):
         return Pattern(OTHER)
+    width = int(allowed.sum(-1).amax())
+    if n == 1 < m and width == 1 and bool(allowed[..., 0].all()):
+        return Pattern(TOP_LEFT)
     if same(everything(i, j)):
         return Pattern(ALL, NO_MASK, everything)
     if n == 1:
         first = int(allowed.double().argmax(-1).amin())
-        width = int(allowed.sum(-1).amax())
         return Pattern(WINDOW.fill({"width": width}) if same(j >= first) else OTHER)
     if n == m:
         if same(past(i, j)):
@@ -83,7 +85,7 @@ def find(allowed: Tensor, ever: Tensor, rows: Tensor, n: int) -> Pattern:
         if same(j <= i + m - n):
             return Pattern(BOTTOM_RIGHT)
         if same(past(i, j)):
-            return Pattern(TOP_LEFT, BY_FLAG, past)
+            return Pattern(TOP_LEFT)
     for name, pattern in _others(allowed, kept, i, j, n):
         if same(pattern):
             return Pattern(name)

@@ -17,17 +17,22 @@ from attnref.watching.recorder import Listener
 
 WAYS = ("alone", "cache")
 _NUMBERS = 64  # of a token that are compared, evenly taken
+_ALL = 2**14  # of an output that are compared without regard to tokens
 _MOST = 2**21  # pairs whose masks are compared
 
 
 @dataclass
 class Output:
-    """What a module returned: for each token the numbers that are compared."""
+    """What a module returned: the numbers that are compared, for each token and at all.
+
+    ``numbers`` is ``(b, n, ≤ _NUMBERS)``, None where it has no such axes.
+    """
 
     kind: str
-    numbers: Tensor  # (b, n, ≤ _NUMBERS), or without an axis of tokens
+    numbers: Tensor | None
     unit: float = torch.finfo(torch.float32).eps
-    tokens: bool = True  # whether it has both axes
+    shape: tuple[int, ...] = ()
+    all: Tensor | None = None  # (≤ _ALL), in its own order
 
 
 @dataclass
@@ -38,6 +43,7 @@ class Asked:
     arguments: dict[str, object]
     allowed: Tensor | None  # (b, n, m)
     function: str
+    unit: float
 
 
 @dataclass
@@ -54,13 +60,14 @@ class Trace(Listener):
         while isinstance(first, tuple | list | Mapping) and len(first):
             first = next(iter(first.values())) if isinstance(first, Mapping) else first[0]
         if isinstance(first, Tensor) and first.is_floating_point() and first.dim() > 1:
-            ordered = _by_token(first.detach(), self.sizes)
-            if ordered is None:
-                return
-            numbers = _some(ordered)
-            tokens = numbers.dim() == 3 and numbers.shape[:2] == self.sizes
+            found = first.detach()
+            ordered = _by_token(found, self.sizes)
+            if ordered is not None and (ordered.dim() < 3 or ordered.shape[:2] != self.sizes):
+                ordered = None
+            numbers = None if ordered is None else _some(ordered)
+            flat = found.flatten()[:: max(1, found.numel() // _ALL)].float().cpu().clone()
             unit = torch.finfo(first.dtype).eps
-            kept = Output(type(module).__name__, numbers, unit, tokens)
+            kept = Output(type(module).__name__, numbers, unit, first.shape, flat)
             self.outputs.setdefault(name, []).append(kept)
 
     def _on_call(self, call: Call) -> None:
@@ -77,7 +84,8 @@ class Trace(Listener):
             "dropout": call.dropout,
             "mask": str(recognise(call).pattern),
         }
-        asked = Asked(tensors, arguments, allowed, call.kernel)  # type: ignore[arg-type]
+        unit = torch.finfo(call.dtype).eps
+        asked = Asked(tensors, arguments, allowed, call.kernel, unit)  # type: ignore[arg-type]
         self.calls.setdefault(call.name, []).append(asked)
 
 
@@ -130,14 +138,22 @@ def check_way(model: nn.Module, given: Mapping[str, Any], way: str) -> None:
         )
 
 
-def _tokens(given: Mapping[str, Any], way: str) -> Tensor:
-    for name in ("input_ids", "inputs_embeds"):
+def padding_of(given: Mapping[str, Any]) -> Tensor | None:
+    """Which tokens are real, ``(b, n)``, if the inputs say it."""
+    for name in ("attention_mask", "mask"):
         found = given.get(name)
-        if isinstance(found, Tensor):
+        if isinstance(found, Tensor) and found.dim() == 2:
+            return found.bool().cpu()
+    return None
+
+
+def _tokens(given: Mapping[str, Any], way: str) -> Tensor:
+    for found in (given.get("input_ids"), given.get("inputs_embeds"), *given.values()):
+        if isinstance(found, Tensor) and found.dim() > 1:
             return found
     raise Refusal(
-        "inputs: expected input_ids or inputs_embeds by name, got {names}. The way {way!r} divides "
-        "them into samples or tokens.",
+        "inputs: expected a tensor of (b, n) tokens or (b, n, d) features, got {names}. The way "
+        "{way!r} divides it into samples or tokens.",
         names=", ".join(given) or "nothing",
         way=way,
     )
@@ -147,8 +163,8 @@ def alone(model: nn.Module, given: Mapping[str, Any]) -> tuple[list[Trace], list
     """A run of each sample without its padding, and where its tokens were."""
     tokens = _tokens(given, "alone")
     b, n = tokens.shape[:2]
-    mask = given.get("attention_mask")
-    mask = torch.ones(b, n, dtype=torch.bool) if mask is None else mask.bool()
+    mask = padding_of(given)
+    mask = torch.ones(b, n, dtype=torch.bool) if mask is None else mask
     runs, places = [], []
     for sample in range(b):
         kept = mask[sample].nonzero()[:, 0]

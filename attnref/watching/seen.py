@@ -258,7 +258,8 @@ class Seen(Listener):
         known = site.statistics
         if measured is not None and (known is None or len(measured.rows) >= len(known.rows)):
             site.statistics = measured.within(_KEPT)  # a prompt says more than a step
-        self._lay_beside_others(call, mask)
+        if not self._bad:
+            self._lay_beside_others(call, mask)
         for each in judge(call, mask, measured):
             if each.text in (NOT_FINITE, BEHIND):
                 self._losses = [x for x in self._losses if not _holds(call.name, x[0])]

@@ -156,10 +156,47 @@ def test_positions_that_padding_moves_part_before_any_attention():
     assert "No attention ran before it" in found.text()
 
 
+def test_padding_that_a_layer_sees_is_the_reason_for_another_result_alone():
+    model, given = llama(), tokens()
+    layer = model.model.layers[1].self_attn
+    forward = layer.forward
+
+    def without_padding(*tensors, attention_mask=None, **options):
+        second = None if attention_mask is None else attention_mask[1:]
+        return forward(*tensors, attention_mask=second, **options)
+
+    layer.forward = without_padding
+    for kind in (torch.float32, torch.bfloat16):
+        found = attnref.compare(model.to(kind), "alone", given)
+        assert found.name == "model.layers.1.self_attn.o_proj"
+        assert "sample 0, query 3 sees key 0 only in the first run" in found.text()
+
+
+def test_two_models_are_told_by_their_parameters_and_dropout_by_its_share():
+    x = torch.randn(2, 4, 9, generator=torch.Generator().manual_seed(0))
+    one, other = (torch.nn.Conv1d(4, 8, 3).eval() for _ in range(2))
+    found = attnref.compare(one, other, x)
+    assert (found.same, "Its own parameters differ" in found.text()) == (False, True)
+    assert attnref.compare(one, one, x).same
+
+    class Dropping(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+
+    dropping = Dropping().eval()
+    assert "drops weights at random (p = 0.5)" in attnref.compare(dropping, dropping, x).text()
+    nothing = attnref.compare(torch.nn.Flatten(0).eval(), "alone", x)
+    assert (nothing.same, str(nothing)[:29]) == (False, "No module could be compared: ")
+
+
 def test_what_cannot_be_compared_is_refused():
     model = llama()
-    with pytest.raises(Refusal, match="expected input_ids or inputs_embeds by name"):
+    with pytest.raises(Refusal, match="expected a tensor of"):
         attnref.compare(model, "alone", {"pixels": torch.zeros(1)})
+    given = tokens()
+    given["attention_mask"][1] = 0
+    with pytest.raises(Refusal, match="sample 1 is padding alone"):
+        attnref.compare(model, "alone", given)
     one = torch.nn.Linear(2, 2).eval()
     with pytest.raises(Refusal, match="no module of it has the name"):
         attnref.compare(one, torch.nn.Sequential(one).eval(), torch.zeros(1, 2))

@@ -157,6 +157,25 @@ WRONG = {
         lambda q, k, v: sdpa(q, k, v.masked_fill(~REAL.mT, math.nan), REAL),
         [findings.BEHIND],
     ),
+    "aligned with the first key": (
+        lambda q, k, v: sdpa(q[:, :, -5:], k, v, CAUSAL[:5]).repeat(1, 1, 3, 1)[:, :, :N],
+        [findings.ALIGNED],
+    ),
+    "one query, aligned with the first key": (
+        lambda q, k, v: sdpa(q[:, :, -1:], k, v, CAUSAL[:1]).expand_as(q),
+        [findings.ALIGNED],
+    ),
+    "ones and zeros": (lambda q, k, v: sdpa(q, k, v, CAUSAL.float()), [findings.NUMBERS]),
+    "ones and zeros, added": (
+        lambda q, k, v: (q @ k.mT * 8**-0.5 + CAUSAL).softmax(-1) @ v,
+        [findings.NUMBERS],
+    ),
+    "the other meaning": (lambda q, k, v: sdpa(q, k, v, ~REAL), [findings.LOST]),
+    "one head for many queries": (lambda q, k, v: sdpa(q, k[:, :1], v[:, :1]), [findings.SLOW]),
+    "one row many times": (
+        lambda q, k, v: sdpa(q, k, v, REAL.repeat(1, 1, N, 1)),
+        [findings.NEEDLESS],
+    ),
     "not contiguous": (lambda q, k, v: sdpa(q.mT.contiguous().mT, k, v), [findings.SLOW]),
 }
 
@@ -177,7 +196,8 @@ def test_what_is_more_than_the_definition_is_seen_and_not_judged_by_it(attend, x
 
 
 @pytest.mark.parametrize(("attend", "said"), WRONG.values(), ids=WRONG)
-def test_the_fault_is_named(attend, said, x):
+def test_the_fault_is_named(attend, said, x, monkeypatch):
+    monkeypatch.setattr(masks, "_LARGE", 0)
     seen = seen_of(model_of(attend), x)
     assert [each.text for each in seen.findings if each.level < Level.OBSERVED] == said
     assert seen.passed() == (not any(each.level == Level.WRONG for each in seen.findings))
@@ -210,6 +230,84 @@ def test_the_first_nan_is_found_where_it_comes_from(x):
     nn.init.constant_(model[0].bias, math.nan)
     (found, *_) = seen_of(model, x).findings
     assert (found.text, found.names) == (findings.FIRST_OUT, ("0",))
+    model = nn.Sequential(nn.Linear(32, 32), Residual(nn.Linear(32, 32)), nn.LayerNorm(32)).eval()
+    (found,) = seen_of(model, 1e37 * x).findings
+    assert (found.text, found.names) == (findings.FIRST_AFTER, ("2",))
+    assert "What 1.inner returned before it was finite" in found.say()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
+def test_a_fused_layer_is_blamed_for_its_nan_and_nothing_after_it(x):
+    layer = nn.TransformerEncoderLayer(32, 4, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    hidden = torch.zeros(2, N, dtype=torch.bool)
+    hidden[1] = True
+    wrong, unsafe = seen_of(encoder, x, src_key_padding_mask=hidden).findings
+    assert (wrong.text, wrong.names) == (findings.NOT_FINITE, ("layers.0",))
+    assert (unsafe.text, unsafe.names) == (findings.LOST, ("layers.0", "layers.1"))
+    nested = nn.TransformerEncoder(layer, 2, enable_nested_tensor=True).eval()
+    hidden[1] = ~REAL[0, 0, 0]
+    ((way,), _) = (
+        site.ways.values()
+        for site in seen_of(nested, x, src_key_padding_mask=hidden).sites.values()
+    )
+    assert str(way.mask.pattern) == "all allowed; right padding, up to 3"
+
+
+class Residual(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return 20 * (x + self.inner(x))
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_all_samples_and_all_passes_count(forgotten):
+    x = torch.randn(16, N, 32, generator=torch.Generator().manual_seed(0))
+    layers = nn.ModuleList(nn.MultiheadAttention(32, 4, batch_first=True) for _ in range(2))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, x, hidden):
+            for layer, mask in zip(layers, (hidden, None if forgotten else hidden), strict=True):
+                x = x + layer(x, x, x, key_padding_mask=mask)[0]
+            return x
+
+    model = Model()
+    with attnref.watch() as seen:
+        nn.Identity()(x)
+        for sample in (9, 12):
+            hidden = torch.zeros(16, N, dtype=torch.bool)
+            hidden[sample, 7:] = True
+            model(x, hidden)
+    (costly, *unsafe) = seen.findings[::-1]
+    assert costly.values["why"] == kernels.NEED_WEIGHTS
+    assert [each.text for each in unsafe] == [findings.DIFFERENT] * forgotten
+    assert {site.statistics.weights.shape[0] for site in seen.sites.values()} == {4}
+
+
+def test_what_is_called_needless_is_so_in_each_row(monkeypatch):
+    x = torch.randn(1, 2, 600, 8, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(600, 600, dtype=torch.bool).tril()
+    monkeypatch.setattr(masks, "_TOGETHER", 2**15)
+    for change, said in ((0, [findings.NEEDLESS]), (1, [])):
+        mask[301, 7] ^= bool(change)
+        with attnref.watch() as seen:
+            sdpa(x, x, x, mask)
+        assert [each.text for each in seen.findings] == said
+
+
+def test_a_mask_that_is_gone_is_no_other_ones():
+    with attnref.watch() as seen:
+        sdpa(Q, Q, Q, CAUSAL[:7, :7].clone())
+        sdpa(Q, Q, Q)
+    patterns = [str(way.mask.pattern) for site in seen.sites.values() for way in site.ways.values()]
+    assert patterns == ["causal", "none"]
 
 
 def test_sinks_and_copies_are_observed(x):
@@ -237,6 +335,8 @@ PATTERNS = {
     "all allowed": CAUSAL | True,
     "all allowed; right padding, up to 3": REAL,
     "causal; left padding, up to 2": CAUSAL & (J > 1),
+    "causal, top-left": J[None] <= ROW[:5],
+    "causal, with large numbers": -100.0 * ~CAUSAL,
     "causal, bottom-right": J[None] <= ROW[:5] + 7,
     "all allowed; with a bias": -0.5 * (ROW - J).abs(),
     "another pattern": (ROW * J) % 3 != 1,
@@ -248,7 +348,7 @@ def test_the_pattern_of_a_mask_is_recognised(said, mask):
     query = torch.zeros(2, 4, mask.shape[-2] if mask.shape[-2] > 1 else N, 8)
     call = call_of(FUSED, (query, torch.zeros(2, 4, N, 8), torch.zeros(2, 4, N, 8)))
     call.mask = mask
-    assert str(masks.recognise(call).pattern) == said.partition(", and")[0]
+    assert str(masks.recognise(call).pattern) == said.partition(", and")[0].partition(", with")[0]
 
 
 # Which kernel, and why.
