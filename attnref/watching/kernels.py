@@ -22,7 +22,7 @@ WIDTHS = Text(
     "trim the output; if it is query and key, also pass scale={d_k} ** -0.5."
 )
 HEADS = Text(
-    "key has {shared} heads and query {heads}: pass enable_gqa=True, so that heads share keys "
+    "query has {heads} heads and key {shared}: pass enable_gqa=True, so that heads share keys "
     "without a broadcast."
 )
 NEED_WEIGHTS = Text(
