@@ -49,13 +49,14 @@ def _ticks(axis: Any, numbers: Sequence[int]) -> None:
 
 
 def all_maps(places: Sequence[tuple[int, "Statistics"]], lang: str) -> "Figure":
-    """A small map of each head of each place, and below them entropy and first key by place."""
+    """A small map of each head of each place; below those of several, charts by place."""
     shown = places[:PLACES]
     columns = min(HEADS, max(len(found.weights) for _, found in shown))
     size = 5.6 / max(columns, 3)
-    figure = _figure(5.8, size * len(shown) + 2.2)
-    parts: Any = figure.subfigures(2, 1, height_ratios=[size * len(shown), 2.2])
-    above, below = parts
+    heights = [size * len(shown), *[2.2] * (len(places) > 1)]
+    figure = _figure(5.8, sum(heights) + 0.3)
+    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
+    above, *below = parts[:, 0]
     grid = above.subplots(len(shown), columns, squeeze=False)
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[], frame_on=False)
@@ -67,10 +68,11 @@ def all_maps(places: Sequence[tuple[int, "Statistics"]], lang: str) -> "Figure":
         line[0].set_ylabel(f"{PLACE.say(lang)} {number}")
     for head, axes in enumerate(grid[0]):
         axes.set_title(HEAD.say(lang, {"head": head}))
-    entropy, first = below.subplots(1, 2)
-    _dots(entropy, {number: found.entropy for number, found in places}, ENTROPY, lang)
-    many = {number: found.first for number, found in places if found.even}
-    _dots(first, many, FIRST, lang)
+    for each in below:
+        entropy, first = each.subplots(1, 2)
+        _dots(entropy, {number: found.entropy for number, found in places}, ENTROPY, lang)
+        many = {number: found.first for number, found in places if found.even}
+        _dots(first, many, FIRST, lang)
     return figure
 
 

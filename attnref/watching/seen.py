@@ -381,7 +381,8 @@ class Seen(Listener):
 
         Args:
             site: a place, by name or number; None draws a small map of each head of each place,
-                of sixteen places and eight heads at most, and entropy and first key of all places.
+                of sixteen places and eight heads at most, and of several places entropy and
+                weight of the first key.
             head: one of them; None draws a map of each.
             lang: the language of its words.
 
