@@ -6,6 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import attnref
@@ -120,6 +121,17 @@ def packed(x):
     return x[0]
 
 
+def heads_first(*tensors):
+    return tuple(x.transpose(1, 2) for x in tensors)
+
+
+def causal(sample, head, query, key):
+    return query >= key
+
+
+BLOCKS = create_block_mask(causal, 2, None, 11, 11, device="cpu")
+
+
 # By name: the function, its arguments, and the mask that it means; None where it is unknown.
 CALLS = {
     "all keys": (flash_attn_func, (Q, K, V), {}, "none"),
@@ -159,6 +171,12 @@ CALLS = {
         {"window_size": (-1, 0), "scale": 0.3},
         "causal",
     ),
+    "flex": (flex_attention, heads_first(Q, K, V), {"scale": 0.3}, "none"),
+    "blocks": (flex_attention, heads_first(Q, K, V), {"block_mask": BLOCKS}, "causal"),
+    "another score": (
+        *(flex_attention, heads_first(Q, K, V)),
+        *({"score_mod": lambda score, *place: score + 1}, None),
+    ),
     "xFormers'": (memory_efficient_attention, (Q, K, V), {"scale": 0.3}, "none"),
     "its mask": (memory_efficient_attention, (Q, K, V, TRIANGLE), {}, "causal"),
     "its numbers": (
@@ -166,9 +184,14 @@ CALLS = {
         *({}, "causal"),
     ),
 }
-PLACES = {varlen_attn: "torch.nn.attention.varlen", memory_efficient_attention: "xformers.ops"}
+PLACES = {
+    flex_attention: "torch.nn.attention.flex_attention",
+    varlen_attn: "torch.nn.attention.varlen",
+    memory_efficient_attention: "xformers.ops",
+}
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize(("function", "given", "options", "mask"), CALLS.values(), ids=CALLS)
 def test_a_call_is_read_as_its_library_means_it(function, given, options, mask, monkeypatch):
     place = PLACES.get(function, "flash_attn")

@@ -5,6 +5,7 @@ import torch
 import transformers
 
 import attnref
+from attnref import oracle
 from attnref.text import Refusal
 from attnref.watching.findings import Level
 
@@ -121,6 +122,60 @@ def test_generation_is_seen_as_a_prompt_and_steps_and_weights_are_those_of_eager
     for site in seen.sites.values():
         assert [(way.count, way.m) for way in site.ways.values()] == [(1, (11, 11)), (3, (12, 14))]
         assert len(seen.rows_of(site.name)) == 11  # of the prompt, for a step says less
+
+
+def unseen(query, key, value, allowed, scale):
+    """In NumPy, where nobody sees it, as a kernel of another library would be."""
+    key, value = (x.repeat_interleave(2, 1) for x in (key, value))
+    found = oracle.attend(*(x.numpy() for x in (query, key, value)), allowed.numpy(), scale=scale)
+    return torch.tensor(found.output, dtype=query.dtype).transpose(1, 2), None
+
+
+def bottom_right(module, query, key, value, attention_mask, scaling=None, sliding_window=None, **_):
+    """As FlashAttention's entry: no mask, or one of keys; the last query lies at the last key."""
+    n, m = query.shape[2], key.shape[2]
+    place = torch.arange(m) - torch.arange(n)[:, None] - (m - n)
+    seen = (place <= 0) & (place > -(sliding_window or m + 1))
+    if attention_mask is not None:
+        seen = seen & attention_mask[:, None, None].bool()
+    return unseen(query, key, value, seen, scaling)
+
+
+def with_mask(module, query, key, value, attention_mask, scaling=None, **_):
+    """As any function with a mask of its own."""
+    return unseen(query, key, value, attention_mask, scaling)
+
+
+# By what is registered: the name, the function, and how masks are made for it.
+masking = transformers.masking_utils
+OTHERS = {
+    "no mask": ("flash_of_ours", bottom_right, None),
+    "of keys": ("flash_of_ours", bottom_right, masking.flash_attention_mask),
+    "of pairs": ("sdpa_of_ours", with_mask, masking.sdpa_mask),
+}
+
+
+@pytest.mark.parametrize(("name", "function", "masks"), OTHERS.values(), ids=OTHERS)
+def test_an_entry_of_the_interface_is_read(name, function, masks, monkeypatch):
+    functions = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+    monkeypatch.setitem(functions._global_mapping, name, function)
+    if masks is not None:
+        made = masking.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping
+        monkeypatch.setitem(made, name, masks)
+    torch.manual_seed(0)
+    config = transformers.MistralConfig(**{**DECODER, "sliding_window": 6})
+    model = transformers.MistralForCausalLM(config).eval()
+    model.config._attn_implementation_internal = name  # else the library is looked for
+    given = tokens()
+    if masks is None:
+        del given["attention_mask"]
+    with torch.no_grad(), attnref.watch(model) as seen:
+        model(**given)
+    assert (len(seen.sites), seen.missed) == (2, {})
+    for site in seen.sites.values():
+        (way,) = site.ways.values()
+        assert site.statistics.error < 1
+        assert str(way.mask.pattern).startswith("causal, window of 6")
 
 
 def test_one_model_runs_alike_in_each_of_its_ways():
