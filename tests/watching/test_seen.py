@@ -3,9 +3,11 @@
 import gc
 import math
 import re
+import sys
 import threading
 import weakref
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -20,7 +22,9 @@ from attnref.watching import findings, kernels, masks
 from attnref.watching.call import FUSED, LAYER, MATH, OWN, call_of
 from attnref.watching.findings import Level
 
+PYTORCHS = F.scaled_dot_product_attention
 N = 12
+ROW, J = torch.arange(N)[:, None], torch.arange(N)
 CAUSAL = torch.ones(N, N, dtype=torch.bool).tril()
 REAL = torch.ones(2, 1, 1, N, dtype=torch.bool)
 REAL[0, ..., 9:] = False
@@ -113,8 +117,24 @@ def without_heads(q, k, v):
     return (q @ k.mT * 8**-0.5).softmax(-1) * kept.expand(2, 4, N, N) @ v
 
 
+def in_one(q, k, v):
+    """As old models do: the mask has two axes for samples and heads, the softmax one."""
+    q, k, v = (x.flatten(0, 1) for x in (q, k, v))
+    scores = (q @ k.mT * 8**-0.5).view(2, 4, N, N).masked_fill(~REAL, -torch.inf)
+    return (scores.view(8, N, N).softmax(-1) @ v).view(2, 4, N, 8)
+
+
 # What cannot be computed again is seen, and its error is not known.
+def by_softmax(change_scores=lambda s: s, change_weights=lambda w: w):
+    return lambda q, k, v: change_weights(change_scores(q @ k.mT * 8**-0.5).softmax(-1)) @ v
+
+
 UNKNOWN = {
+    "a factor of each key": by_softmax(lambda s: s * torch.ones(N)),
+    "an inverse": by_softmax(lambda s: torch.ones(N, N) / s),
+    "a bias taken away": by_softmax(lambda s: s - torch.ones(N, N)),
+    "what scores are taken from": by_softmax(lambda s: torch.ones(N, N) - s),
+    "weights filled": by_softmax(change_weights=lambda w: w.masked_fill(~CAUSAL, 0.0)),
     "a diagonal of zeros": diagonal_of_zeros,
     "heads switched off": without_heads,
     "a mask by index": masked_by_index,
@@ -132,6 +152,13 @@ RIGHT = {
     "written out": lambda q, k, v: written(q, k, v, CAUSAL),
     "by einsum": by_einsum,
     "keys first": keys_first,
+    "a number added": by_softmax(lambda s: s + 1.0),
+    "samples and heads as one": in_one,
+    "shown by where": by_softmax(lambda s: torch.where(CAUSAL, s, -torch.inf)),
+    "hidden by where": by_softmax(lambda s: torch.where(~CAUSAL, torch.tensor(-torch.inf), s)),
+    "hidden twice": by_softmax(
+        lambda s: (s + torch.zeros(N, N).masked_fill(~CAUSAL, -1e9)).masked_fill(J > 8, -1e9)
+    ),
     "capped": capped,
     "with a sink": with_sink,
     "one head of keys": lambda q, k, v: sdpa(q, k[:, :1], v[:, :1], enable_gqa=True),
@@ -145,6 +172,10 @@ WRONG = {
     "dropping": (lambda q, k, v: sdpa(q, k, v, dropout_p=0.1), [findings.DROPPING]),
     "dropping, written out": (
         lambda q, k, v: F.dropout((q @ k.mT * 8**-0.5).softmax(-1), 0.5) @ v,
+        [findings.DROPPING_ITSELF],
+    ),
+    "dropping by the operator": (
+        by_softmax(change_weights=lambda w: torch.native_dropout(w, 0.5, True)[0]),
         [findings.DROPPING_ITSELF],
     ),
     "needless": (lambda q, k, v: sdpa(q, k, v, CAUSAL), [findings.NEEDLESS]),
@@ -310,6 +341,37 @@ def test_a_mask_that_is_gone_is_no_other_ones():
     assert patterns == ["causal", "none"]
 
 
+def test_scores_that_overflow_are_told_when_they_are_gone(x):
+    def attend(q, k, v):
+        return (300 * q @ (300 * k).mT).softmax(-1) @ v
+
+    (found, *_) = seen_of(model_of(attend, dtype=torch.float16), x).findings
+    assert "its scores overflow float16" in found.say()
+
+
+def test_a_bias_that_is_not_finite_is_no_mask(x):
+    bias = torch.full((N, N), math.inf)
+    seen = seen_of(model_of(by_softmax(lambda s: s + bias)), x)
+    assert [each.text for each in seen.findings] == [findings.NOT_FINITE]
+    assert "numbers with NaN or inf" in str(seen)
+
+
+@pytest.mark.parametrize("mixed", [lambda s: s.transpose(0, 1), lambda s: s.softmax(0)])
+def test_what_is_no_attention_is_not_taken_for_it(mixed, x):
+    def attend(q, k, v):
+        mixed(q @ k.mT).softmax(-1) @ torch.ones(N, N)
+        return v
+
+    class Attention(Block):
+        pass
+
+    model = nn.Sequential(*(Attention(attend) for _ in range(2)), Attention(attend)).eval()
+    seen = seen_of(model, x)
+    assert (len(seen.sites), list(seen.unseen)) == (0, ["0", "1", "2"])
+    assert str(seen).startswith("No attention was seen.")
+    assert "{0…2} (Attention)" in str(seen)
+
+
 def test_sinks_and_copies_are_observed(x):
     def attend(q, k, v):
         q, k = q.clone(), k.clone()
@@ -322,7 +384,7 @@ def test_sinks_and_copies_are_observed(x):
 
 # What a mask is.
 
-ROW, J = torch.arange(N)[:, None], torch.arange(N)
+
 PATTERNS = {
     "causal": CAUSAL,
     "causal, window of 4": CAUSAL & (J > ROW - 4),
@@ -339,6 +401,7 @@ PATTERNS = {
     "causal, with large numbers": -100.0 * ~CAUSAL,
     "causal, bottom-right": J[None] <= ROW[:5] + 7,
     "all allowed; with a bias": -0.5 * (ROW - J).abs(),
+    "all allowed; keys hidden in between": (J != 5).expand(N, N),
     "another pattern": (ROW * J) % 3 != 1,
 }
 
@@ -592,6 +655,49 @@ def test_two_threads_see_their_own_model(x):
     for each in threads:
         each.join()
     assert {count: len(each.sites) for count, each in seen.items()} == {1: 1, 2: 2, 3: 3}
+
+
+def test_a_watch_runs_once(x):
+    seen = attnref.watch()
+    with seen, pytest.raises(RuntimeError, match="runs already"):
+        seen.__enter__()
+    with pytest.raises(RuntimeError, match="has ended"):
+        seen.__enter__()
+
+
+def test_ways_beyond_the_last_are_counted_with_it(x, monkeypatch):
+    monkeypatch.setattr("attnref.watching.seen._WAYS", 2)
+    with attnref.watch() as seen:
+        for scale in (1, 2, 4):
+            sdpa(*(Q[..., :scale] for _ in range(3)))
+    assert [way.count for site in seen.sites.values() for way in site.ways.values()] == [1, 2]
+
+
+def test_a_function_that_was_compiled_under_its_own_name_is_seen(monkeypatch):
+    library = ModuleType("library")
+    library.scaled_dot_product_attention = F.scaled_dot_product_attention
+    compiled = torch.compile(library.scaled_dot_product_attention, backend="eager")
+    library.scaled_dot_product_attention = compiled
+    monkeypatch.setitem(sys.modules, "library", library)
+    with attnref.watch() as seen:
+        library.scaled_dot_product_attention(Q, Q, Q, is_causal=True)
+    assert library.scaled_dot_product_attention is compiled
+    ((way,),) = (site.ways.values() for site in seen.sites.values())
+    assert str(way.mask.pattern) == "causal"
+
+
+def test_what_is_loaded_while_it_runs_is_seen(monkeypatch):
+    class Late(nn.Module):
+        def forward(self, q):
+            return sys.modules["late"].scaled_dot_product_attention(q, q, q)
+
+    Late.__module__ = "late"
+    with attnref.watch() as seen:
+        late = ModuleType("late")
+        monkeypatch.setitem(sys.modules, "late", late)
+        late.scaled_dot_product_attention = PYTORCHS
+        Late()(Q)
+    assert [name for name, _ in seen.sites] == ["Late"]
 
 
 def test_one_watch_may_run_in_another(x):
