@@ -1,5 +1,6 @@
 """One call of attention in a running model, by whatever name it was made."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,7 @@ class Call:
         mask: as it was given, or what makes it; True may attend, numbers are added.
         source: what layers share that the mask is made of; the mask itself, if it was given.
         kernel: the operator that computed it.
+        fill: the largest number that hides, of a mask of True and False.
         training: whether the module was in training mode, None outside of modules.
         why: looks why no fused kernel was chosen, where that is cheap to change.
         reason: what it found.
@@ -53,6 +55,7 @@ class Call:
     is_causal: bool = False
     scale: float | None = None
     softcap: float | None = None
+    fill: float = -math.inf
     sink: Tensor | None = None
     dropout: float = 0.0
     kernel: str = ""

@@ -5,7 +5,6 @@ writes out is followed from the product of queries and keys to the softmax and t
 the values; what is not that is never taken for it.
 """
 
-import math
 import weakref
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -13,10 +12,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnref.watching.call import MATH, OWN, Call, call_of, four_axes
-from attnref.watching.following import Followed, Scores, Weights
+from attnref.watching.call import MATH, OWN, Call, call_of
+from attnref.watching.following import (
+    Followed,
+    Scores,
+    Weights,
+    is_sorted,
+    is_usual,
+    reshaped,
+    tidy,
+    usual,
+)
 from attnref.watching.fused import KERNELS, LAYERS, kernel_call, layer_call
 
 _aten = torch.ops.aten
@@ -30,6 +39,9 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         on_call: gets each call; its name and module are filled in there.
+        on_softmax: is told of each softmax of scores, +1, and of its product with values, -1, with
+            the place of the softmax.
+        where: names the place that runs.
         parameters: where the numbers of parameters lie, which are no queries.
         on_error: is told of what went wrong while looking.
     """
@@ -41,16 +53,22 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What is compiled runs compiled, although a mode is on."""
         return True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Said below, without what takes seconds to import."""
+        return False
+
     def __init__(
         self,
         on_call: Callable[[Call], None],
+        on_softmax: Callable[[str, int], None],
+        where: Callable[[], str],
         parameters: Callable[[], Collection[int]],
-        on_error: Callable[[Exception], None] = lambda error: None,
+        on_error: Callable[[Exception], None],
     ) -> None:
-        self.on_error = on_error
         super().__init__()  # type: ignore[no-untyped-call]
-        self.on_call = on_call
-        self.parameters = parameters
+        self.on_call, self.on_softmax, self.where = on_call, on_softmax, where
+        self.parameters, self.on_error = parameters, on_error
         self.kernel = ""  # of the last fused attention
         self.inside = 0  # calls of functions that are recorded by their names
         self.followed = Followed()
@@ -58,11 +76,16 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        output = func(*args, **(kwargs or {}))
+        compiler = set_eval_frame(None)  # nothing here is compiled
         try:
-            self._look(func, args, kwargs or {}, output)
-        except Exception as error:
-            self.on_error(error)
+            output = func(*args, **(kwargs or {}))
+            if torch._C._current_graph_task_id() < 0:  # no backward pass
+                try:
+                    self._look(func, args, kwargs or {}, output)
+                except Exception as error:
+                    self.on_error(error)
+        finally:
+            set_eval_frame(compiler)
         return output
 
     def _look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -90,113 +113,121 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(known[0], Weights):
             self._finish(known[0], one, other, output)
         elif isinstance(known[1], Weights):
-            turned = known[1]._replace(turned=not known[1].turned)
-            self._finish(turned, other.mT, one.mT, output.mT)
+            order = (*known[1].order[:-2], *known[1].order[:-3:-1])
+            self._finish(replace(known[1], order=order), other.mT, one.mT, output.mT)
         elif one.layout != torch.strided or other.layout != torch.strided:
             return
         elif one.shape[-1] and not self._is_parameter(one) and not self._is_parameter(other):
             query, key = (x if x.dim() == 3 else x[None] for x in (one, other.mT))
-            scores = Scores(query, key, kwargs.get("alpha", 1))
+            scores = Scores(query, key, tuple(range(output.dim())), kwargs.get("alpha", 1))
             bias = kwargs.get("beta", 1)
             if added and bias:
-                scores = replace(scores, added=(added[0] if bias == 1 else bias * added[0],))
+                bias = added[0] if bias == 1 else bias * added[0]
+                scores = scores.lay("added", bias, output.shape)
             self.followed.note(output, scores)
 
     def _is_parameter(self, tensor: Tensor) -> bool:
         return tensor.untyped_storage()._cdata in self.parameters()
 
     def _same(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
-        what = self.followed.get(args[0])
-        if what is None:
-            return
-        if isinstance(what, Weights) and packet is _aten.slice and output.shape != args[0].shape:
-            what = what._replace(output=weakref.ref(output), shape=output.shape)  # of no sink
-        self.followed.note(output, what)
+        what, given = self.followed.get(args[0]), args[0]
+        if what is None or output.shape == given.shape:
+            if what is not None:
+                self.followed.note(output, what)
+        elif packet is _aten.slice:
+            if isinstance(what, Weights) and output.shape[:-1] == given.shape[:-1]:  # of no sink
+                what = replace(what, output=weakref.ref(output), made=what.order)
+                self.followed.note(output, what)
+        elif output.numel() == given.numel():
+            order = reshaped(what.order, given.shape, output.shape)
+            if order is not None:
+                self.followed.note(output, replace(what, order=order))
 
     def _turn(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
         what = self.followed.get(args[0])
-        if what is None or not isinstance(output, Tensor):
+        if what is None:
             return
         axes = output.dim()
         if packet is _aten.permute:
-            order = [axis % axes for axis in args[1]]
+            moved = [axis % axes for axis in args[1]]
         else:
-            order = list(range(axes))
+            moved = list(range(axes))
             pair = args[1:3] if packet is _aten.transpose else (-2, -1)
             one, other = (axis % axes for axis in pair)
-            order[one], order[other] = order[other], order[one]
-        long = [axis for axis in order if args[0].shape[axis] > 1]
-        swapped = [*sorted(long)[:-2], *sorted(long)[:-3:-1]]
-        if long == sorted(long):
-            self.followed.note(output, what)
-        elif long != swapped:
-            return  # other axes than the last two change their places
-        elif isinstance(what, Weights):
-            self.followed.note(output, what._replace(turned=not what.turned))
-        else:
-            self.followed.note(output, replace(what, turned=not what.turned))
+            moved[one], moved[other] = moved[other], moved[one]
+        order = tuple(what.order[axis] for axis in moved)
+        self.followed.note(output, replace(what, order=tidy(order, output.shape)))
+
+    def _first(self, args: Any, kind: type, output: Tensor) -> tuple[int, Any]:
+        """Which of two arguments is followed and is all of the output, and what it is."""
+        for place in (0, 1):
+            what = self.followed.get(args[place])
+            if isinstance(what, kind) and output.shape == args[place].shape:
+                return place, what
+        return 0, None
 
     def _multiply(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
-        place = next((i for i in (0, 1) if self.followed.get(args[i]) is not None), None)
-        if place is None:
-            return
-        what, other = self.followed.get(args[place]), args[1 - place]
+        place, what = self._first(args, Scores | Weights, output)  # type: ignore[arg-type]
+        other = args[1 - place]
         if isinstance(what, Weights):
-            what = what._replace(known=False)
+            what = replace(what, known=False)
             if isinstance(other, Tensor) and other.dim() > 1:
-                what = what._replace(dropped=_dropped(other))
+                what = replace(what, dropped=_dropped(other))
             self.followed.note(output, what)
+        if not isinstance(what, Scores):
             return
-        assert isinstance(what, Scores)
+        divided = packet in (_aten.div, _aten.div_)
         by = _number(other)
-        if by is None or (place == 1 and packet in (_aten.div, _aten.div_)):
+        if by is None or (place == 1 and divided):
             self.followed.note(output, replace(what, known=False))
             return
-        by = 1 / by if packet in (_aten.div, _aten.div_) and by else by
+        by = 1 / by if divided and by else by
         if what.bounded is not None and what.softcap is None:
             what = replace(what, factor=what.bounded * by, softcap=by)
-            self.followed.note(output, what)
-            return
-        known = what.known and (what.plain or by == 1)
-        self.followed.note(output, replace(what, factor=what.factor * by, known=known))
+        else:
+            known = what.known and (what.plain or by == 1)
+            what = replace(what, factor=what.factor * by, known=known)
+        self.followed.note(output, what)
 
     def _add(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
-        place = next((i for i in (0, 1) if isinstance(self.followed.get(args[i]), Scores)), None)
-        if place is None:
-            return
-        what, other = self.followed.get(args[place]), args[1 - place]
-        assert isinstance(what, Scores)
-        less = packet in (_aten.sub, _aten.sub_)
-        if not isinstance(other, Tensor) or (
-            other.shape[-1:] == (1,) and args[place].shape[-1] > 1
-        ):
-            self.followed.note(output, what if place == 0 else replace(what, known=False))
-        elif less or kwargs.get("alpha", 1) != 1 or output.shape != args[place].shape:
-            self.followed.note(output, replace(what, known=False))
-        else:
-            if other.dtype == torch.bool:  # added, it is a number
-                other = other.to(output.dtype)
-            self.followed.note(output, replace(_led(what, output), added=(*what.added, other)))
-
-    def _hide(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
-        if packet is _aten.where and len(args) == 3:
-            condition, one, other = args
-            what = self.followed.get(one)
-            number, kept = (other, "shown") if what is not None else (one, "hidden")
-            what = what or self.followed.get(other)
-        elif packet is not _aten.where:
-            what, condition, number, kept = self.followed.get(args[0]), args[1], args[2], "hidden"
-        else:
-            return
+        place, what = self._first(args, Scores, output)
         if what is None:
             return
-        if isinstance(what, Weights):  # after the softmax
-            self.followed.note(output, what._replace(known=False))
-        elif (_number(number) or 0.0) <= _LOWEST:
-            masks: Any = {kept: (*getattr(what, kept), condition)}
-            self.followed.note(output, replace(_led(what, output), **masks))
+        other = args[1 - place]
+        less = packet in (_aten.sub, _aten.sub_)
+        # The same for all keys, such as the largest score, changes no weight.
+        keys = is_usual(what.order) and output.shape[-1] >= what.key.shape[-2]
+        if not isinstance(other, Tensor) or (
+            keys and other.shape[-1:] == (1,) and output.shape[-1] > 1
+        ):
+            what = what if place == 0 or not less else replace(what, known=False)
+        elif less or kwargs.get("alpha", 1) != 1:
+            what = replace(what, known=False)
         else:
+            # Added, True is a number.
+            other = other.to(output.dtype) if other.dtype == torch.bool else other
+            what = what.lay("added", other, output.shape)
+        self.followed.note(output, what)
+
+    def _hide(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
+        if packet is not _aten.where:
+            what, condition, number, kind = self.followed.get(args[0]), args[1], args[2], "hidden"
+        elif len(args) == 3:
+            condition, one, other = args
+            what, number, kind = self.followed.get(one), other, "shown"
+            if what is None:
+                what, number, kind = self.followed.get(other), one, "hidden"
+        else:
+            return
+        if isinstance(what, Weights):  # after the softmax
             self.followed.note(output, replace(what, known=False))
+        elif what is not None:
+            by = _number(number)
+            if by is not None and by <= _LOWEST:
+                what = replace(what.lay(kind, condition, output.shape), fill=max(by, what.fill))
+            else:
+                what = replace(what, known=False)
+            self.followed.note(output, what)
 
     def _bound(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
         what = self.followed.get(args[0])
@@ -206,78 +237,98 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _join(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
         parts, axis = args[0], (args[1] if len(args) > 1 else 0)
-        what = self.followed.get(parts[0])
-        last = axis % output.dim() == output.dim() - 1
-        if isinstance(what, Scores) and last and len(parts) == 2 and parts[1].shape[-1] == 1:
-            self.followed.note(output, replace(what, sink=parts[1]))
+        if len(parts) != 2 or axis % output.dim() != output.dim() - 1:
+            return
+        for scores, sink in (parts, parts[::-1]):
+            what = self.followed.get(scores)
+            if isinstance(what, Scores) and sink.shape[-1] == 1 and is_usual(what.order):
+                self.followed.note(output, replace(what, sink=sink, first=sink is parts[0]))
+                return
 
     def _softmax(self, packet: Any, args: Any, kwargs: Any, output: Tensor) -> None:
         what = self.followed.get(args[0])
         if not isinstance(what, Scores) or output.dim() < 2:
             return
-        axis = args[1] % output.dim()
-        if axis < output.dim() - 2:
+        last = max(what.order)
+        axis = what.order[args[1] % output.dim()]
+        if axis == last - 1:  # what is summed over are the keys, whatever they were called
+            what = what.turn()
+        elif axis != last:
             return
-        # What is summed over are the keys, whatever they were called.
-        turned = axis != output.dim() - 1
-        if turned != what.turned:
-            what = replace(what, query=what.key, key=what.query)
-        if turned:
-            shape = args[0].shape
-            masks: Any = {
-                kind: tuple(x.expand(shape).mT for x in getattr(what, kind))
-                for kind in ("added", "hidden", "shown")
-            }
-            what = replace(what, **masks)
-        given, made = weakref.ref(args[0]), weakref.ref(output)
-        shape = output.mT.shape if turned else output.shape
-        self.followed.note(output, Weights(what, given, made, shape, turned=turned, laid=turned))
+        given, made, place = weakref.ref(args[0]), weakref.ref(output), self.where()
+        self.followed.note(output, Weights(what, what.order, given, made, what.order, place))
+        self.on_softmax(place, 1)
 
     def _drop(self, packet: Any, args: Any, kwargs: Any, output: Any) -> None:
         what = self.followed.get(args[0])
         if isinstance(what, Weights):
             share = float(args[1]) if args[2] is not False else 0.0
-            what = what._replace(dropped=share, known=what.known and not share)
+            what = replace(what, dropped=share, known=what.known and not share)
             self.followed.note(output[0], what)
 
     def _finish(self, weights: Weights, used: Tensor, value: Tensor, output: Tensor) -> None:
-        query, key = weights.scores.query, weights.scores.key
-        if weights.turned:  # as a backward pass multiplies
-            return
+        scores, order = weights.scores, weights.order
+        query, key = scores.query, scores.key
+        m = key.shape[-2]
+        if not is_sorted(order, used.shape) or used.shape[-1] != m or value.shape[-2] != m:
+            return  # as another product multiplies
         # What the model has let go by now is not looked at: the scores may have overflowed, and
         # weights that were rounded or dropped since are those that count.
         given, made = weights.input(), weights.output()
-        made = used.reshape(weights.shape) if made is None else made.mT if weights.laid else made
-        given = given if given is None or not weights.laid else given.mT
-        m = key.shape[-2]
+        if weights.products:
+            return  # they weigh something else, too
+        made = used if made is None else usual(made, weights.made)
+        given = None if given is None else usual(given, weights.made)
+        if made.shape[-1] < m or made.dim() < 2:
+            return
+        kept = slice(-m, None) if scores.first else slice(m)
+        lead, n = made.shape[:-2], made.shape[-2]
+        if len(lead) > 2:
+            lead = torch.Size(size for size in lead if size > 1)
+        if len(lead) == 1:  # as what was laid on them lay, with an axis for heads
+            laid = (each.shape for each in scores.laid if len(each.shape) == 4 and not each.turned)
+            lead = next((torch.Size(x[:2]) for x in laid if x[0] * x[1] == lead[0]), lead)
+        axes = _heads(lead, n, query.shape)
+        if axes is None:
+            return
+        b, h, shared = axes
+        shape = torch.Size((b, h, n, m))
+        made = made[..., kept].reshape(shape)
+        given = None if given is None else given[..., kept].reshape(shape)
         value = value if value.dim() == 3 else value[None]
-        rows = (math.prod(made.shape[:-2]), made.shape[-2])
-        if rows != query.shape[:2] or value.shape[-2] != m or made.shape[-1] < m:
-            return  # the axes were mixed on the way
-        scores = weights.scores
-        # Heads that were laid into the axis of samples are taken apart as a mask found them.
-        apart = made.dim() == 3 and scores.lead is not None and scores.lead.numel() == len(made)
-        axes = (*(scores.lead if apart and scores.lead else made.shape[:-2]), made.shape[-2], m)
-        made = four_axes(made[..., :m].reshape(axes))
-        given = None if given is None else four_axes(given[..., :m].reshape(axes))
-        lead = made.shape[:2]
-        query, key, value, result = (
-            x.reshape(*lead, *x.shape[-2:]) for x in (query, key, value, output)
-        )
+        if b * h * n * m != used.numel() or value.shape[0] % b or h % (value.shape[0] // b):
+            return
+        query, result = (x.reshape(b, h, n, x.shape[-1]) for x in (query, output))
+        key = key.reshape(b, shared, m, key.shape[-1])
+        value = value.reshape(b, value.shape[0] // b, m, value.shape[-1])
+        if value.shape[1] != shared:
+            key, value = (x.repeat_interleave(h // x.shape[1], 1) for x in (key, value))
         call = call_of(OWN, (query, key, value))
         call.output, call.scores, call.weights = result, given, made
         call.scale, call.softcap = scores.factor, scores.softcap
-        call.mask, call.sink = scores.mask(lead), scores.sink
-        if len(scores.hidden) == 1 and not (scores.added or scores.shown):
-            call.source = scores.hidden[0]
+        call.mask, call.sink, call.fill = scores.mask(shape), scores.sink, scores.fill
+        if len(scores.laid) == 1:
+            call.source = scores.laid[0].tensor
         call.known, call.dropout = scores.known and weights.known, weights.dropped
         call.kernel = MATH
+        weights.products.append(weights.place)
+        self.on_softmax(weights.place, -1)
         self.on_call(call)
 
 
-def _led(scores: Scores, output: Tensor) -> Scores:
-    """With samples and heads noted, where they are two axes."""
-    return replace(scores, lead=output.shape[:2]) if output.dim() == 4 else scores
+def _heads(lead: torch.Size, n: int, query: torch.Size) -> tuple[int, int, int] | None:
+    """Samples, heads and heads of keys: several heads of queries may share a product."""
+    together = query[0]
+    if lead.numel() * n != together * query[1]:
+        return None
+    if lead.numel() == together:
+        h = lead[-1] if lead else 1
+        return together // h, h, h
+    for axis in range(len(lead)):
+        if lead[: axis + 1].numel() == together:
+            shared = lead[axis] if axis else 1
+            return together // shared, lead.numel() * shared // together, shared
+    return None
 
 
 def _dropped(noise: Tensor) -> float:

@@ -34,6 +34,9 @@ class Listener:
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
 
+    def _on_softmax(self, place: str, by: int) -> None:
+        """Scores were made weights, by 1, or the weights were multiplied with values, by -1."""
+
     def _on_start(self) -> None:
         """A module begins that no other one called."""
 
@@ -56,10 +59,20 @@ class Recorder:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
         self.places = Places(self._enter, self._leave)
-        self.mode = Operators(self._tell, self._parameters, self.failed)
+        self.mode = Operators(
+            self._tell, self._on_softmax, self._where, self._parameters, self.failed
+        )
         self.count = 0  # calls so far
         self.paused = False  # while a call is judged
         self._of_root: tuple[int, frozenset[int]] = (0, frozenset())
+
+    def _where(self) -> str:
+        return self.places.here() or _line()
+
+    def _on_softmax(self, place: str, by: int) -> None:
+        for each in self.listeners:
+            if self.places.inside(each.members, each.compiled):
+                each._on_softmax(place, by)
 
     def _parameters(self) -> frozenset[int]:
         root = self.places.stack[0] if self.places.stack else None
@@ -116,11 +129,11 @@ class Recorder:
     def failed(self, error: Exception) -> None:
         """Something could not be looked at; the model must not notice."""
         for each in self.listeners:
-            each._on_error(self.places.here() or _line(), error)
+            each._on_error(self._where(), error)
 
     def _tell(self, call: Call) -> None:
         self.count += 1
-        call.name = self.places.here() or _line()
+        call.name = self._where()
         if self.places.stack:
             module = self.places.stack[-1]
             call.training = module.training

@@ -102,6 +102,8 @@ def measure(call: Call, most: int) -> Statistics | None:
         weights = _softmax(scores, call.sink)
     else:
         weights = call.weights[:1, :, rows.to(call.device)].double().cpu()
+    if call.sink is not None and _one_for_each_head(call.sink, h) is None:
+        call.known = False  # another one for each query
     error, place = _error(call, rows, (query, key, value), allowed, numbers)
     highest = float(products.abs().nan_to_num(0.0).amax())
     return _statistics(rows, weights[0], scores[0], seen[0], highest, error, place)
@@ -123,7 +125,10 @@ def _one_for_each_head(sink: Tensor | None, heads: int) -> Tensor | None:
         return None
     numbers = sink.detach().double().cpu()
     if numbers.dim() == 4:  # (b, h, n, 1)
-        numbers = numbers[0, :, 0, 0]
+        one = numbers[:1, :, :1]
+        if not bool((numbers == one).all()):
+            return None
+        numbers = one
     return numbers.flatten() if numbers.numel() == heads else None
 
 
