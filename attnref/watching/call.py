@@ -38,6 +38,8 @@ class Call:
         why: looks why no fused kernel was chosen, where that is cheap to change.
         reason: what it found.
         after: what came out of a whole layer, of which the output of its attention is unknown.
+        grown: whether fewer keys were there in an earlier call, as in a cache that grows.
+        laid: whether what are heads here may be samples, in a product without an axis for both.
         layouts: the order of the axes of query, key and value in memory.
         known: whether what happens to the scores is known, so that it can be computed again.
     """
@@ -61,6 +63,8 @@ class Call:
     kernel: str = ""
     training: bool | None = None
     known: bool = True
+    grown: bool = False
+    laid: bool = False
     scores: Tensor | None = None
     weights: Tensor | None = None
     seconds: float = 0.0
@@ -132,6 +136,7 @@ def divide(call: Call, heads: int | None) -> None:
         (3, 2, 5, 5)
     """
     b, laid, *_ = call.sizes
+    call.laid = call.laid and heads is None
     if not heads or b > 1 or laid <= heads or laid % heads or laid != call.shapes[1][1]:
         return
 

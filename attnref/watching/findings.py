@@ -147,8 +147,9 @@ def _causal(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Findin
     if mask.top_left:
         _, key, _ = call.inputs()
         if bool((key[..., n:, :] != 0).any()):  # else these are empty places of a cache
-            flag = call.attn_mask is None
-            level, text = (Level.WRONG, TOP_LEFT) if flag else (Level.UNSAFE, ALIGNED)
+            level, text = (Level.WRONG, TOP_LEFT)
+            if call.attn_mask is not None:
+                level, text = (Level.UNSAFE if call.grown else Level.OBSERVED, ALIGNED)
             yield Finding(level, text, "pitfalls/positions-and-cache", {"n": n, "m": m})
     if mask.numbers:
         yield Finding(Level.UNSAFE, NUMBERS, "pitfalls/masks")
@@ -198,7 +199,8 @@ def _overflows(call: Call, found: Statistics | None) -> bool:
 def _blind(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
     what = MEAN if mask.finite else NAN if call.function in (OWN, LAYER) else ZEROS
     page = "foundations/mask-traps"
-    if mask.blind and not mask.future:
+    handled = call.function == OWN and not call.known  # its weights were changed afterwards
+    if mask.blind and not mask.future and not handled:
         yield Finding(Level.UNSAFE, BLIND, page, {"count": mask.blind, "what": what})
     if mask.lost:
         yield Finding(Level.UNSAFE, LOST, page, {"sample": mask.lost[0], "what": what})
@@ -246,7 +248,7 @@ def _weights(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Findi
     if even:
         about = {"count": even, "heads": len(found.entropy)}
         yield Finding(Level.OBSERVED, UNIFORM, "scale/entropy", about)
-    for one, other in found.copies()[:1]:
+    for one, other in () if call.laid else found.copies()[:1]:
         about = {"one": one, "other": other}
         yield Finding(Level.OBSERVED, COPIES, "foundations/multi-head", about)
 

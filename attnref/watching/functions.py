@@ -33,12 +33,16 @@ class Function(NamedTuple):
 
 
 def _fused(given: Given, output: Any) -> Call:
-    query, key, value = (four_axes(given[name]) for name in ("query", "key", "value"))
+    tensors = (given["query"], given["key"], given["value"], output)
+    if tensors[0].is_nested:  # the longest of its sequences
+        lengths = [x.shape[-2] for x in tensors[0].unbind()]
+        tensors = tuple(x.unbind()[lengths.index(max(lengths))] for x in tensors)
+    query, key, value, output = map(four_axes, tensors)
     call = call_of(FUSED, (query, key, value))
     call.mask, call.scale = given.get("attn_mask"), given.get("scale")
     call.is_causal = bool(given.get("is_causal", False))
     call.dropout = float(given.get("dropout_p", 0.0))
-    call.output = four_axes(output)
+    call.output = output
     return call
 
 

@@ -32,7 +32,7 @@ NEED_WEIGHTS = Text(
 TOLD = Text("{said}")
 
 
-def reason(given: Mapping[str, Any], *, gradients: bool) -> Text | None:
+def reason(given: Mapping[str, Any]) -> Text | None:
     """What to change of a call of ``scaled_dot_product_attention`` that no fused kernel took.
 
     None where nothing is known, or where it is asked for, as dropout is.
@@ -41,7 +41,7 @@ def reason(given: Mapping[str, Any], *, gradients: bool) -> Text | None:
     mask = given.get("attn_mask")
     if query.is_cuda:
         return _told(query, key, value, mask, given)
-    if given.get("dropout_p") or not min(query.numel(), key.numel()):
+    if query.is_nested or given.get("dropout_p") or not min(query.numel(), key.numel()):
         return None
     if not cuda.flash_sdp_enabled():  # type: ignore[no-untyped-call]
         return SWITCHED_OFF
@@ -50,7 +50,7 @@ def reason(given: Mapping[str, Any], *, gradients: bool) -> Text | None:
     if isinstance(mask, Tensor):
         if mask.dim() not in (2, 4):
             return MASK_AXES.fill({"axes": mask.dim()})
-        if mask.requires_grad and gradients:
+        if mask.requires_grad:
             return LEARNED
     if key.shape[1] != query.shape[1] and not given.get("enable_gqa"):
         return HEADS.fill({"shared": key.shape[1], "heads": query.shape[1]})

@@ -10,7 +10,7 @@ from attnref.cost import allowed_pairs
 from attnref.text import Text
 from attnref.watching import patterns
 from attnref.watching.call import Call
-from attnref.watching.patterns import ALL, CAUSAL, FUTURE, NONE, STRICT, TOP_LEFT, Rule
+from attnref.watching.patterns import ALL, CAUSAL, FUTURE, NONE, OTHER, STRICT, TOP_LEFT, Rule
 
 _ROWS = 256  # that are looked at of a large mask
 _TOGETHER = 2**24  # pairs that are looked at together
@@ -25,6 +25,7 @@ HOLES = Text("keys hidden in between")
 BIASED = Text("{pattern}; with a bias")
 
 
+NOT_READ = Text("not examined")
 BROKEN = Text("numbers with NaN or inf")
 ONE_ROW = Text("one row of it, attn_mask[..., :1, :]")
 
@@ -44,6 +45,7 @@ class Mask:
         future: whether queries see only what comes after them.
         top_left: whether it is aligned with the first key, although there are more keys.
         numbers: whether it adds ones and zeros, which may have been meant as a mask.
+        padding: whether the keys that nobody sees may be compared with those of other layers.
         finite: whether what it hides gets a large negative number.
         shape: the given one, and its bytes; None without one.
     """
@@ -58,6 +60,7 @@ class Mask:
     future: bool = False
     top_left: bool = False
     numbers: bool = False
+    padding: bool = False
     finite: bool = False
     shape: tuple[int, ...] | None = None
     dtype: torch.dtype | None = None
@@ -124,7 +127,8 @@ def recognise(call: Call) -> Mask:
     if mask is None:
         pairs = allowed_pairs(n, m, window=(None, 0 if call.is_causal else None))
         pattern = NONE if not call.is_causal else CAUSAL if n == m else TOP_LEFT
-        return Mask(pattern, pairs / (n * m), top_left=call.is_causal and n < m)
+        top_left = call.is_causal and n < m
+        return Mask(pattern, pairs / (n * m), top_left=top_left, padding=True)
     some = _some(mask)
     if mask.dtype != torch.bool and bool((some.isnan() | (some == torch.inf)).any()):
         return Mask(BROKEN, 1.0, shape=tuple(mask.shape), dtype=mask.dtype)
@@ -151,7 +155,7 @@ def recognise(call: Call) -> Mask:
     empty = ~allowed.any(-1)  # (b, h, rows)
     # A padded query may see nothing: where a key is hidden, so is the query beside it, be they
     # aligned with the first key or with the last.
-    own = ever[..., rows] & ever[..., rows + m - n] if n <= m else torch.ones_like(empty)
+    own = ever[..., rows] & ever[..., rows + m - n] if n <= m else torch.zeros_like(empty)
     lost = hidden.all(-1).nonzero()[:, 0].tolist()
     least = 0.0 if mask.dtype == torch.bool else float(some.amin())
     return Mask(
@@ -165,10 +169,11 @@ def recognise(call: Call) -> Mask:
         found.name == FUTURE,
         found.name == TOP_LEFT and n < m,
         bias and bool(((some == 0) | (some == 1)).all()),
-        -torch.inf < least < 0,
+        found.name != OTHER,
+        -torch.inf < (call.fill if mask.dtype == torch.bool else least) < 0,
         tuple(mask.shape),
         mask.dtype,
-        mask.untyped_storage().nbytes(),
+        min(mask.nbytes, mask.untyped_storage().nbytes()),
     )
 
 

@@ -310,7 +310,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if len(scores.laid) == 1:
             call.source = scores.laid[0].tensor
         call.known, call.dropout = scores.known and weights.known, weights.dropped
-        call.kernel = MATH
+        call.kernel, call.laid = MATH, len(lead) == 1
         weights.products.append(weights.place)
         self.on_softmax(weights.place, -1)
         self.on_call(call)

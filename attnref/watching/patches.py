@@ -113,7 +113,7 @@ def _before(module: nn.Module, inputs: Any) -> None:
 def _after(module: nn.Module, inputs: Any, output: Any) -> None:
     recorder = current()
     if recorder is not None:
-        recorder.places.leave(module, output)
+        recorder.places.leave(module, inputs, output)
 
 
 _HOOKS: tuple[tuple[dict[int, Any], Any], ...] = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-ATTENTION = re.compile(r"attn|attention|deltanet|mixer|retention|recurrent", re.I)
+ATTENTION = re.compile(r"attn|attention|deltanet|mamba|retention|recurrent", re.I)
 
 
 class Places:
@@ -14,13 +14,13 @@ class Places:
 
     Args:
         entered: is told of each module as it begins.
-        left: is told of each module and what it returned.
+        left: is told of each module, what it got in order, and what it returned.
     """
 
     def __init__(
         self,
         entered: Callable[[nn.Module, str], None],
-        left: Callable[[nn.Module, str, Any], None],
+        left: Callable[[nn.Module, str, Any, Any], None],
     ) -> None:
         self._entered, self._left = entered, left
         self.stack: list[nn.Module] = []
@@ -36,12 +36,12 @@ class Places:
         self.stack.append(module)
         self._entered(module, self.here())
 
-    def leave(self, module: nn.Module, output: Any) -> None:
+    def leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """After it, though it may have failed, and others in it too."""
         while any(each is module for each in self.stack):
             last = self.stack[-1]
             if last is module:
-                self._left(module, self.here(), output)
+                self._left(module, self.here(), inputs, output)
             self.stack.pop()
             if last is module:
                 break

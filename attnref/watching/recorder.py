@@ -46,7 +46,7 @@ class Listener:
     def _on_enter(self, module: nn.Module, name: str) -> None:
         """A module begins."""
 
-    def _on_leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _on_leave(self, module: nn.Module, name: str, inputs: Any, output: Any) -> None:
         """A module ended."""
 
     def _on_error(self, name: str, error: Exception) -> None:
@@ -101,13 +101,13 @@ class Recorder:
         given = bind(original, args, kwargs) if self.count == before else None
         if given is None:
             return output
-        call, gradients = None, torch.is_grad_enabled()
+        call = None
         with self.aside():
             call = function.read(given, output)
             call.seconds = seconds
             call.kernel = call.kernel or self.mode.kernel or MATH
             if call.function == FUSED and call.kernel == MATH:
-                call.why = lambda: reason(given, gradients=gradients)
+                call.why = lambda: reason(given)
         if call is not None:
             self._tell(call)
         return output
@@ -154,11 +154,11 @@ class Recorder:
                 with self.aside():
                     each._on_enter(module, name)
 
-    def _leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _leave(self, module: nn.Module, name: str, inputs: Any, output: Any) -> None:
         for each in self.listeners:
             if self.places.inside(each.members, each.compiled):
                 with self.aside():
-                    each._on_leave(module, name, output)
+                    each._on_leave(module, name, inputs, output)
             if len(self.places.stack) == 1:
                 with self.aside():
                     each._on_end()
@@ -200,6 +200,8 @@ def current() -> Recorder | None:
         return None
     recorder: Recorder | None = getattr(_here, "recorder", None)
     if recorder is None or recorder.paused or _is_abstract():
+        return None
+    if torch._C._current_graph_task_id() >= 0:  # a backward pass computes it again
         return None
     return recorder
 

@@ -54,7 +54,7 @@ class Trace(Listener):
     calls: dict[str, list[Asked]] = field(default_factory=dict)
     sizes: tuple[int, int] | None = None  # samples and tokens of what runs
 
-    def _on_leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _on_leave(self, module: nn.Module, name: str, inputs: Any, output: Any) -> None:
         """Keeps what it returned."""
         first = output
         while isinstance(first, tuple | list | Mapping) and len(first):

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import re
+import textwrap
 import weakref
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from attnref.watching.findings import (
     judge,
 )
 from attnref.watching.live import Live
-from attnref.watching.masks import Mask, recognise
+from attnref.watching.masks import NOT_READ, Mask, recognise
 from attnref.watching.patches import compiled_modules, recording
 from attnref.watching.places import attends
 from attnref.watching.recorder import Listener
@@ -37,6 +38,7 @@ __all__ = ["watch"]
 
 _WAYS = 16  # in which one place may call, that are told apart
 _KEPT = 2**22  # bytes of weights that are kept of one place
+_Module = tuple[str, str, Tensor | None, Tensor]  # name, class, what came in, what went out
 _MODULES = 4096  # whose outputs are looked at together
 _SAID = 120  # letters of an error
 
@@ -130,8 +132,12 @@ class Seen(Listener):
         self._found: dict[tuple[object, ...], Finding] = {}
         self._attending: dict[str, str] = {}  # modules that ran, with their classes
         self._masks: list[tuple[weakref.ref[Any], tuple[object, ...], Mask]] = []
+        self._starts = False  # whether the next module is one that no other one called
+        self._roots: set[str] = set()
+        self._open: dict[str, int] = {}
         self._bad = False  # whether NaN or inf was seen
-        self._losses: list[tuple[str, str, Tensor]] = []  # in outputs of this pass, by module
+        # Whether NaN or inf is in what a module got and gave in this pass, by name and class.
+        self._losses: list[_Module] = []
         self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
         self._live = Live(self) if live else None
@@ -172,6 +178,11 @@ class Seen(Listener):
     def _on_start(self) -> None:
         """A pass begins, perhaps with other padding."""
         self._hidden.clear()
+        self._starts = True
+
+    def _on_softmax(self, place: str, by: int) -> None:
+        """Scores became weights, or weights met values."""
+        self._open[place] = self._open.get(place, 0) + by
 
     def _on_end(self) -> None:
         """It ended."""
@@ -182,33 +193,42 @@ class Seen(Listener):
         self._innermost = module
         if attends(module):
             self._attending.setdefault(name, type(module).__name__)
+            if self._starts:
+                self._roots.add(name)
+        self._starts = False
 
-    def _on_leave(self, module: nn.Module, name: str, output: Any) -> None:
+    def _on_leave(self, module: nn.Module, name: str, inputs: Any, output: Any) -> None:
         """A module ended; the first that gives NaN is noted."""
         innermost, self._innermost = self._innermost, None
         if self.judged and not self._bad and innermost is module:
-            for x in output if isinstance(output, tuple | list) else (output,):
-                if isinstance(x, Tensor) and x.is_floating_point():
-                    found = lost(x)
-                    if found is not None:
-                        self._losses.append((name, type(module).__name__, found))
+            came, went = _lost(inputs), _lost(output)
+            if went is not None:
+                self._losses.append((name, type(module).__name__, came, went))
         if len(self._losses) > _MODULES:
             self._look_for_nan()
 
     def _look_for_nan(self) -> None:
         """In what this pass gave so far: a GPU is waited for once, not after each module."""
         given, self._losses = self._losses, []
-        for device in {each.device for *_, each in given}:
-            here = [each for each in given if each[2].device == device]
-            flags = torch.stack([each for *_, each in here])
+        for device in {went.device for *_, went in given}:
+            here = [each for each in given if each[3].device == device]
+            pairs = [x for *_, came, went in here for x in (went if came is None else came, went)]
+            flags = torch.stack([x.to(device) for x in pairs]).view(-1, 2)
             if not self._bad and bool(flags.any()):
-                place = int(flags.int().argmax())
-                name, kind, _ = here[place]
+                self._note_birth(here, flags.tolist())
+
+    def _note_birth(self, modules: list[_Module], flags: list[list[bool]]) -> None:
+        """The first module that makes NaN or inf, unless it was given to the model."""
+        for place, (came, went) in enumerate(flags):
+            name, kind, known, _ = modules[place]
+            sure = known is not None and not came
+            if went and (sure or (place and not any(lost for _, lost in flags[:place]))):
                 text, about = FIRST_OUT, {"kind": kind}
-                if place:
-                    text, about = FIRST_AFTER, {**about, "before": here[place - 1][0]}
+                if not sure:
+                    text, about = FIRST_AFTER, {**about, "before": modules[place - 1][0]}
                 self._bad = True
                 self._note(Finding(Level.WRONG, text, "pitfalls/numerics", about), name)
+                return
 
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
@@ -222,16 +242,18 @@ class Seen(Listener):
             *(bool(call.dropout), call.training),
         )
         known = site.ways.get(way)
+        call.grown = any(each.m[0] < m for each in site.ways.values())
         if known is None and len(site.ways) >= _WAYS:
             known = next(reversed(site.ways.values()))
         looked = known is None or (self.judged and _is_power(known.count + 1))
         if looked and self.judged and call.why is not None:
             call.reason = call.why()
         if known is None:
-            known = site.ways[way] = Way(_without_tensors(call), self._mask(call))
-        elif looked:
-            known.call, known.mask = _without_tensors(call), self._mask(call)
+            known = site.ways[way] = Way(_without_tensors(call), Mask(NOT_READ, 1.0))
         known.add(call)
+        if looked:
+            known.call = _without_tensors(call)
+            known.mask = self._mask(call)
         if looked and self.judged:
             self._judge(site, call, known.mask)
         if self._live is not None:
@@ -281,6 +303,8 @@ class Seen(Listener):
     def _lay_beside_others(self, call: Call, mask: Mask) -> None:
         """Whether padding that one layer hides is seen in another."""
         b, _, n, m = call.sizes
+        if not mask.padding:
+            return
         hidden = torch.zeros(1, m, dtype=torch.bool) if mask.hidden is None else mask.hidden
         hidden = hidden.expand(b, -1) if len(hidden) == 1 else hidden
         if n != m or len(hidden) != b or mask.future:
@@ -300,7 +324,7 @@ class Seen(Listener):
 
     def _on_error(self, name: str, error: Exception) -> None:
         """Something there could not be looked at."""
-        key = (name, f"{type(error).__name__}: {error}"[:_SAID])
+        key = (name, textwrap.shorten(f"{type(error).__name__}: {error}", _SAID, placeholder="…"))
         self.missed[key] = self.missed.get(key, 0) + 1
 
     # What can be asked afterwards.
@@ -318,9 +342,15 @@ class Seen(Listener):
             name: kind
             for name, kind in self._attending.items()
             if not any(name == each or _holds(each, name) or _holds(name, each) for each in called)
+            if not (called and name in self._roots)
         }
-        inner = {name for name in rest if not any(_holds(name, each) for each in rest)}
-        return {name: kind for name, kind in rest.items() if name in inner}
+        outer = {name for name in rest if not any(_holds(each, name) for each in rest)}
+        return {name: kind for name, kind in rest.items() if name in outer}
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Places where a softmax of products was taken whose weights met no values."""
+        return [name for name, count in self._open.items() if count > 0]
 
     def weights(self, site: str | int, head: int | None = None) -> Tensor:
         """The weights of a place's last call that was looked at, computed again in float64.
@@ -422,6 +452,14 @@ class Seen(Listener):
 def _holds(name: str, other: str) -> bool:
     """Whether the other module lies in that one."""
     return other.startswith(f"{name}.") if name else bool(other)
+
+
+def _lost(given: Any) -> Tensor | None:
+    """Whether one of those tensors holds NaN or inf; None where there is none of numbers."""
+    tensors = given if isinstance(given, tuple | list) else (given,)
+    found = [lost(x) for x in tensors if isinstance(x, Tensor) and x.is_floating_point()]
+    some = [x for x in found if x is not None]
+    return some[0] if len(some) == 1 else torch.stack(some).any() if some else None
 
 
 def _is_power(count: int) -> bool:

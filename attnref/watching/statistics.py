@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from attnref.watching.masks import allowed_of, part, sampled_rows
 BINS = 48  # of a small map
 SOME = 8  # keys that a row sees at least, where its weights say something
 _HEADS, _ROWS = 4, 4  # in which the error is looked for
+_MOST = 64  # heads that are compared with each other
 _ALIKE = 1e-3  # of two weights that are one, up to what nobody sees
 
 
@@ -66,13 +68,13 @@ class Statistics:
         """Pairs of heads that do the same, and not merely share evenly."""
         even = self.uniform()
         many = ((self.weights > 0).sum(-1) >= SOME).all(0)  # (r,)
-        weights = self.weights[:, many][:, -4:]
+        weights = self.weights[:_MOST, many][:, -4:]
         found = []
-        for one in range(len(weights) if bool(many.any()) else 0):
-            for other in range(one):
-                apart = (weights[one] - weights[other]).abs().max()
-                if float(apart) < _ALIKE and not bool(even[one]):
-                    found.append((other, one))
+        for one in range(1, len(weights) if bool(many.any()) else 0):
+            apart = (weights[:one] - weights[one]).abs().amax((-2, -1))
+            near = apart < _ALIKE * weights[one].max()
+            if not bool(even[one]):
+                found += [(other, one) for other in near.nonzero()[:, 0].tolist()]
         return found
 
 
@@ -207,7 +209,7 @@ def _error(
     seen = allowed.any(-1, keepdim=True).expand(1, got.shape[1], -1, got.shape[-1])
     apart = ((got - right.output).abs() / right.allowance.clamp(min=1e-300)).masked_fill(~seen, 0.0)
     apart = apart.nan_to_num(nan=math.inf)
-    where = torch.unravel_index(apart.argmax(), apart.shape)
+    where = np.unravel_index(int(apart.argmax()), apart.shape)
     return float(apart.amax()), (int(heads[where[1]]), int(rows[where[2]]))
 
 

@@ -33,6 +33,10 @@ COMPILED = Text(
     "compiled code calls are seen, without their modules. To see every call, watch it under "
     "torch.compiler.set_stance('force_eager')."
 )
+UNFINISHED = Text(
+    "A softmax of products was taken here, but its product with values was not recognised, so it "
+    "is not judged: {names}."
+)
 MISSED = Text("Could not be looked at: {name}, {count} times: {error}")
 SHARE = Text("{pattern} ({share:.0%})")
 PAGE = Text("see {page}")
@@ -70,6 +74,8 @@ def lines(
         notes.append(UNSEEN.say(lang, {"names": ", ".join(names)}))
     if seen.compiled_modules:
         notes.append(COMPILED.say(lang, {"names": ", ".join(seen.compiled_modules)}))
+    if seen.unfinished:
+        notes.append(UNFINISHED.say(lang, {"names": shorten(seen.unfinished)}))
     for (name, error), count in seen.missed.items():
         notes.append(MISSED.say(lang, {"name": name, "error": error, "count": count}))
     for note in notes:

@@ -16,6 +16,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import profile
+from torch.utils.checkpoint import checkpoint
 
 import attnref
 from attnref.watching import findings, kernels, masks
@@ -124,6 +125,42 @@ def in_one(q, k, v):
     return (scores.view(8, N, N).softmax(-1) @ v).view(2, 4, N, 8)
 
 
+def einsum(scores, output, axis=-1):
+    """Attention of tensors whose axes lie as the letters say."""
+    (one, other), (_, third) = (each.partition("->")[0].split(",") for each in (scores, output))
+
+    def attend(q, k, v):
+        laid = [torch.einsum(f"bhid->{one}", q)]
+        shared = "h" not in other
+        for x, name in ((k, other), (v, third)):
+            x = x[:, 0] if shared else x
+            laid.append(torch.einsum(f"{'bjd' if shared else 'bhjd'}->{name}", x))
+        query, key, value = laid
+        weights = (torch.einsum(scores, query, key) * 8**-0.5).softmax(axis)
+        found = torch.einsum(output, weights, value)
+        return torch.einsum(f"{output.partition('->')[2]}->bhid", found)
+
+    return attend
+
+
+def with_windows(q, k, v):
+    """Windows are samples but for the mask, as in Swin."""
+    mask = torch.zeros(2, N, N)
+    mask[1, :, 5:] = -100.0
+    scores = (q @ k.mT * 8**-0.5).view(1, 2, 4, N, N) + mask[None, :, None]
+    return scores.view(2, 4, N, N).softmax(-1) @ v
+
+
+def with_rows_and_columns(q, k, v):
+    """Keys lie in a picture of 3 by 4, and each of its axes has a bias, as in SAM."""
+    scores = (q.flatten(0, 1) @ k.flatten(0, 1).mT * 8**-0.5).view(8, 3, 4, 3, 4)
+    rows, columns = torch.arange(3.0), torch.arange(4.0)
+    scores = (
+        scores + (rows[:, None] - rows)[:, None, :, None] + (columns[:, None] - columns)[:, None]
+    )
+    return (scores.view(8, N, N).softmax(-1) @ v.flatten(0, 1)).view(2, 4, N, 8)
+
+
 # What cannot be computed again is seen, and its error is not known.
 def by_softmax(change_scores=lambda s: s, change_weights=lambda w: w):
     return lambda q, k, v: change_weights(change_scores(q @ k.mT * 8**-0.5).softmax(-1)) @ v
@@ -134,6 +171,9 @@ UNKNOWN = {
     "an inverse": by_softmax(lambda s: torch.ones(N, N) / s),
     "a bias taken away": by_softmax(lambda s: s - torch.ones(N, N)),
     "what scores are taken from": by_softmax(lambda s: torch.ones(N, N) - s),
+    "a sink of each query": lambda q, k, v: (
+        torch.cat([q[..., :1], q @ k.mT * 8**-0.5], -1).softmax(-1)[..., 1:] @ v
+    ),
     "weights filled": by_softmax(change_weights=lambda w: w.masked_fill(~CAUSAL, 0.0)),
     "a diagonal of zeros": diagonal_of_zeros,
     "heads switched off": without_heads,
@@ -152,6 +192,15 @@ RIGHT = {
     "written out": lambda q, k, v: written(q, k, v, CAUSAL),
     "by einsum": by_einsum,
     "keys first": keys_first,
+    "by einsum, heads behind": einsum("bihd,bjhd->bhij", "bhij,bjhd->bihd"),
+    "by einsum, heads last": einsum("bihd,bjhd->bijh", "bijh,bjhd->bihd", 2),
+    "by einsum, tokens first": einsum("ibhd,jbhd->ijbh", "ijbh,jbhd->ibhd", 1),
+    "by einsum, one head of keys": einsum("bhid,bjd->bhij", "bhij,bjd->bhid"),
+    "one query by einsum": lambda q, k, v: einsum("bihd,bjhd->bhij", "bhij,bjhd->bihd")(
+        q[:, :, :1], k, v
+    ).expand_as(q),
+    "windows": with_windows,
+    "rows and columns": with_rows_and_columns,
     "a number added": by_softmax(lambda s: s + 1.0),
     "samples and heads as one": in_one,
     "shown by where": by_softmax(lambda s: torch.where(CAUSAL, s, -torch.inf)),
@@ -163,6 +212,19 @@ RIGHT = {
     "with a sink": with_sink,
     "one head of keys": lambda q, k, v: sdpa(q, k[:, :1], v[:, :1], enable_gqa=True),
 }
+
+
+def aligned_with_the_first(n):
+    """A cache that grows, and a mask that does not know it."""
+
+    def attend(q, k, v):
+        sdpa(q[:, :, :n], k[:, :, :n], v[:, :, :n], is_causal=n > 1)
+        found = sdpa(q[:, :, -n:], k, v, CAUSAL[:n])
+        return found.repeat(1, 1, N, 1)[:, :, :N]
+
+    return attend
+
+
 WRONG = {
     "behind a cache": (
         lambda q, k, v: sdpa(q[:, :, -1:], k, v, is_causal=True).expand_as(q),
@@ -188,14 +250,8 @@ WRONG = {
         lambda q, k, v: sdpa(q, k, v.masked_fill(~REAL.mT, math.nan), REAL),
         [findings.BEHIND],
     ),
-    "aligned with the first key": (
-        lambda q, k, v: sdpa(q[:, :, -5:], k, v, CAUSAL[:5]).repeat(1, 1, 3, 1)[:, :, :N],
-        [findings.ALIGNED],
-    ),
-    "one query, aligned with the first key": (
-        lambda q, k, v: sdpa(q[:, :, -1:], k, v, CAUSAL[:1]).expand_as(q),
-        [findings.ALIGNED],
-    ),
+    "aligned with the first key": (aligned_with_the_first(5), [findings.ALIGNED]),
+    "one query, aligned with the first key": (aligned_with_the_first(1), [findings.ALIGNED]),
     "ones and zeros": (lambda q, k, v: sdpa(q, k, v, CAUSAL.float()), [findings.NUMBERS]),
     "ones and zeros, added": (
         lambda q, k, v: (q @ k.mT * 8**-0.5 + CAUSAL).softmax(-1) @ v,
@@ -354,6 +410,71 @@ def test_a_bias_that_is_not_finite_is_no_mask(x):
     seen = seen_of(model_of(by_softmax(lambda s: s + bias)), x)
     assert [each.text for each in seen.findings] == [findings.NOT_FINITE]
     assert "numbers with NaN or inf" in str(seen)
+
+
+def test_weights_that_meet_no_values_are_told_and_those_that_meet_two_count_once(x):
+    def talking_heads(q, k, v):
+        weights = torch.einsum("bhij,hg->bgij", (q @ k.mT).softmax(-1), torch.eye(4))
+        return weights @ v
+
+    seen = seen_of(model_of(talking_heads), x)
+    assert (len(seen.sites), seen.unfinished) == (0, ["0"])
+    assert "its product with values was not recognised" in str(seen).replace("\n", " ")
+
+    def twice(q, k, v):
+        weights = (q @ k.mT).softmax(-1)
+        return weights @ (weights @ v)
+
+    seen = seen_of(model_of(twice), x)
+    assert ([site.count for site in seen.sites.values()], seen.unfinished) == ([1], [])
+
+
+def test_what_a_model_is_given_is_not_its_fault(x):
+    x = x.clone()
+    x[0, 0, 0] = math.nan
+    model = nn.Sequential(nn.Identity(), nn.LayerNorm(32)).eval()
+    assert seen_of(model, x).findings == ()
+    model = nn.Sequential(Filling(), nn.Linear(32, 32)).eval()
+    nn.init.constant_(model[1].weight, math.inf)
+    (found,) = seen_of(model, x).findings
+    assert (found.text, found.names) == (findings.FIRST_OUT, ("1",))
+
+
+class Filling(nn.Module):
+    def forward(self, x):
+        return x.nan_to_num()
+
+
+class AttentionModel(nn.Sequential):
+    pass
+
+
+def test_a_model_named_like_attention_is_not_missed_if_its_parts_are_seen(x):
+    assert seen_of(AttentionModel(Block(sdpa)), x).unseen == {}
+    assert seen_of(AttentionModel(nn.Identity()), x).unseen == {"AttentionModel": "AttentionModel"}
+
+
+def test_what_a_backward_pass_computes_again_is_no_call(x):
+    model = model_of(sdpa)
+    with attnref.watch(model) as seen:
+        checkpoint(model, x.requires_grad_(), use_reentrant=False).sum().backward()
+    assert [site.count for site in seen.sites.values()] == [1]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
+def test_the_longest_of_nested_sequences_is_looked_at(layout):
+    parts = [torch.randn(n, 4, 8, generator=torch.Generator().manual_seed(n)) for n in (5, 9)]
+    given = torch.nested.nested_tensor(parts, layout=layout).transpose(1, 2)
+    given = given.contiguous() if layout == torch.strided else given
+    with torch.no_grad(), attnref.watch() as seen:
+        sdpa(given, given, given)
+    (site,) = seen.sites.values()
+    assert (site.statistics.error < 1, seen.missed, site.statistics.weights.shape[-1]) == (
+        True,
+        {},
+        9,
+    )
 
 
 @pytest.mark.parametrize("mixed", [lambda s: s.transpose(0, 1), lambda s: s.softmax(0)])
