@@ -36,8 +36,8 @@ NOTHING = Text(
 )
 SAME = Text("None of {modules} modules differs by more than rounding.")
 PARTS = Text(
-    "The runs diverge at {name} ({kind}): its outputs differ by {share:.2g} of their largest "
-    "value; rounding explains {rounding:.1g}."
+    "The runs diverge at {name} ({kind}): its outputs differ by {share:.2g} times their largest "
+    "value; rounding explains only {rounding:.1g}."
 )
 TOKEN = Text("The first difference is in sample {sample}, position {position}.")
 BEFORE = Text("Modules before it that agree: {count}.")
@@ -52,10 +52,11 @@ MASKS = Text(
 )
 HERE, THERE = Text("only in the first run"), Text("only in the second run")
 ALIKE = Text(
-    "Its attention gets the same tensors and arguments: {one} and {other} compute differently."
+    "Its attention gets the same tensors and arguments, so the difference arises in its "
+    "computation (kernels: {one}, {other})."
 )
 EARLY = Text(
-    "No attention ran before it, so the cause is in the inputs of the model or in its positions."
+    "No attention ran before it, so the cause is in the inputs of the model or in the positions."
 )
 PARAMETERS = Text("Its own parameters differ between the two models.")
 UNSEEN = Text("It belongs to {kind}, whose calls of attention are not seen.")
@@ -133,7 +134,8 @@ def compare(
     models = [each for each in (model, other) if isinstance(each, nn.Module)]
     if any(each.training for each in models):
         raise Refusal(
-            "model: it is in training mode, where dropout alone differs. Call model.eval()."
+            "model: it is in training mode, where dropout alone makes two runs differ. Call "
+            "model.eval()."
         )
     given = by_name(model, inputs)
     if other in WAYS:
@@ -173,7 +175,7 @@ def _find(
     shared = [name for name in one.outputs if all(name in each.outputs for each in others)]
     if not shared and all(each.outputs for each in (one, *others)):
         raise Refusal(
-            "other: no module of it has the name of one of the first model, so that none can be "
+            "other: its modules share no name with those of the first model, so nothing can be "
             "compared."
         )
     largest, agreed = 0.0, 0

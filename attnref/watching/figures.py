@@ -19,7 +19,7 @@ _SIDE = 64  # fields of a map
 MISSING = Text("figure: needs matplotlib, which is not installed. Run pip install matplotlib.")
 HEAD = Text("head {head}")
 QUERY, KEY = Text("query"), Text("key")
-PLACE, ENTROPY, FIRST = Text("place"), Text("entropy"), Text("first key")
+PLACE, ENTROPY, FIRST = Text("place"), Text("entropy / largest"), Text("first key")
 
 
 def _figure(width: float, height: float) -> "Figure":

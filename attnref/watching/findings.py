@@ -9,6 +9,7 @@ import torch
 
 from attnref.text import Text
 from attnref.watching.call import FUSED, LAYER, OWN, Call
+from attnref.watching.kernels import NEED_WEIGHTS
 from attnref.watching.masks import Mask
 from attnref.watching.patterns import ALL
 from attnref.watching.statistics import SOME, Statistics, is_finite
@@ -52,13 +53,14 @@ class Finding:
 
 
 TOP_LEFT = Text(
-    "is_causal with n = {n} and m = {m}: PyTorch aligns the first query with the first key, so the "
-    "last query sees only the first {n} of {m} keys. With a cache, omit is_causal for a single "
+    "is_causal with n = {n} and m = {m}: PyTorch aligns the first query with the first key, so "
+    "even the last query sees only {n} of the {m} keys. With a cache, omit is_causal for a single "
     "query, or pass a mask aligned at the bottom right."
 )
 ONLY_FUTURE = Text(
-    "The mask lets each query see only later keys. In this function True means “may attend”; the "
-    "mask was probably made for a function in which True means “forbidden”. Pass ~mask."
+    "The mask hides from each query its own key and all earlier ones, apart from padding. In this "
+    "function True means “may attend”; the mask was probably made for a function in which True "
+    "means “forbidden”. Pass ~mask."
 )
 FAR = Text(
     "Head {head}, query {query}: the output is {times:.3g} times as far from the definition as "
@@ -66,26 +68,27 @@ FAR = Text(
 )
 DROPPING = Text(
     "Weights are dropped (p = {share:.2g}) while the module is in evaluation mode. "
-    "scaled_dot_product_attention does not know the mode: pass dropout_p=self.p if "
-    "self.training else 0."
+    "scaled_dot_product_attention does not know the mode: pass dropout_p={share:.2g} only in "
+    "training."
 )
 DROPPING_ITSELF = Text(
     "Weights are dropped (p ≈ {share:.2g}) while the module is in evaluation mode. Use nn.Dropout, "
     "which knows the mode, or pass training=self.training to dropout."
 )
 NOT_FINITE = Text(
-    "Its output contains NaN or inf, but its inputs do not: {where}. This is the first place where "
-    "that happens."
+    "Its output contains NaN or inf, but query, key and value do not: {where}. This is the first "
+    "place where that happens."
 )
 SCORES_INF = Text("its scores overflow {dtype}")
-BLIND_ROW = Text("a query may attend to nothing")
-ITSELF = Text("in its own computation")
+BLIND_ROW = Text("a query has no key to attend to")
+ITSELF = Text("they arise in its own computation")
 FIRST_OUT = Text(
     "NaN or inf first appears in the output of this module ({kind}), which is not attention."
 )
 FIRST_AFTER = Text(
-    "NaN or inf first appears in the output of this module ({kind}). What {before} returned before "
-    "it was finite, so it comes from this module or from what is computed between the two."
+    "NaN or inf first appears in the output of this module ({kind}). The output of {before}, which"
+    " ended before it, is still finite, so it arises in this module or in what is computed between"
+    " the two."
 )
 BEHIND = Text(
     "{name} holds NaN or inf at a key that the mask hides: a weight of 0 times NaN is NaN. Fill "
@@ -99,40 +102,43 @@ LOST = Text(
     "All keys of sample {sample} are hidden, so that none of its queries may attend to anything. "
     "{what} If True means “padding” in this mask, pass ~mask: here True means “may attend”."
 )
-ZEROS = Text("PyTorch returns zeros for them, other versions NaN.")
+ZEROS = Text("PyTorch returns zeros for them, older versions NaN.")
 NAN = Text("A softmax over -inf alone is NaN.")
-MEAN = Text("A softmax over large negative numbers alone is an even mean.")
+MEAN = Text(
+    "A large negative number added to a whole row hides nothing: the query gets a mean of values "
+    "that it must not see."
+)
 ALIGNED = Text(
-    "The mask lets query i see keys 0 to i, and there are more keys ({m}) than queries ({n}). With "
-    "a cache the queries are the last tokens, so align it at the bottom right. It is right only at "
-    "the beginning of a cache whose other places are unused."
+    "The mask lets query i see keys 0 to i, and there are more keys ({m}) than queries ({n}). With"
+    " a cache the queries are the last tokens, so align it at the bottom right. This mask is right"
+    " only at the beginning of a cache whose remaining slots are unused."
 )
 NUMBERS = Text(
     "The mask consists of the numbers 0 and 1, which are added to the scores: 0 hides nothing. If "
-    "1 means “may attend”, pass mask.bool()."
+    "1 means “may attend”, pass mask.bool(); if it means “forbidden”, pass ~mask.bool()."
 )
 DIFFERENT = Text(
-    "Padding is hidden from other layers, not here: sample {sample} sees {count} keys that "
-    "{other} hides. Pass the padding mask to every layer."
+    "Other layers hide the padding, but this one does not: in sample {sample}, it sees {count} "
+    "keys that {other} hides. Pass the padding mask to every layer."
 )
 NEAR_OVERFLOW = Text(
     "The products of queries and keys reach {highest:.3g}, and float16 ends at 65504. Scale the "
     "queries before the product, or compute the scores in float32."
 )
 NEEDLESS = Text(
-    "A mask of shape {shape} ({bytes}) has the same effect as {instead}. With it, the kernel "
-    "reads a number per pair, and PyTorch has fewer kernels to choose from."
+    "A mask of shape {shape} ({bytes}) has the same effect as {instead}, which costs less: with a "
+    "mask, the kernel reads a number per pair, and PyTorch has fewer kernels to choose from."
 )
 SLOW = Text("Computed by products and a softmax, not by a fused kernel: {why} {inferred}")
 INFERRED = Text("(Inferred from the call; PyTorch was not asked.)")
 SINKS = Text(
-    "{share:.0%} of the weight lies on the first key, where an even share would be {even:.1%}: an "
-    "attention sink (head {head})."
+    "{share:.0%} of the weight lies on the first key; equal weights would put {even:.1%} there: an"
+    " attention sink (head {head})."
 )
 SATURATED = Text(
     "On average, the largest weight of a row is {largest:.2f}, and the standard deviation of its "
-    "scores is {spread:.3g} (it would be 1 for queries and keys of variance 1), so little gradient "
-    "is left (head {head})."
+    "scores is {spread:.3g} (it would be 1 for independent queries and keys of variance 1). Little"
+    " gradient reaches the scores (head {head})."
 )
 UNIFORM = Text(
     "{count} of {heads} heads spread their weight evenly, so they simply average the values."
@@ -226,7 +232,8 @@ def _mask_cost(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Fin
 
 def _kernel(call: Call, mask: Mask, found: Statistics | None) -> Iterator[Finding]:
     if call.reason is not None:
-        inferred = INFERRED if call.device.type == "cpu" else Text("")
+        asked = call.device.type != "cpu" or call.reason == NEED_WEIGHTS
+        inferred = Text("") if asked else INFERRED
         about = {"why": call.reason, "inferred": inferred}
         yield Finding(Level.COSTLY, SLOW, "pitfalls/shapes", about)
 

@@ -9,7 +9,10 @@ from torch.backends import cuda
 
 from attnref.text import Text
 
-SWITCHED_OFF = Text("fused kernels are switched off (sdpa_kernel, or enable_flash_sdp).")
+SWITCHED_OFF = Text(
+    "fused kernels are switched off (sdpa_kernel, or enable_flash_sdp). Allow them unless that is "
+    "on purpose."
+)
 AXES = Text(
     "query has {axes} axes, and the fused kernel needs 4 (batch, heads, queries, width): use "
     "unsqueeze(0) or flatten(0, -4), and restore the shape of the output."

@@ -26,7 +26,7 @@ BIASED = Text("{pattern}; with a bias")
 
 
 NOT_READ = Text("not examined")
-BROKEN = Text("numbers with NaN or inf")
+BROKEN = Text("contains NaN or inf")
 ONE_ROW = Text("one row of it, attn_mask[..., :1, :]")
 
 
@@ -42,6 +42,7 @@ class Mask:
         lost: samples of which no query may attend to anything.
         instead: what has the same effect, and costs less.
         hidden: ``(b, m)``, keys that no query may see.
+        alone: ``(b, m)``, keys that nobody sees but the query beside it, which sees nothing else.
         future: whether queries see only what comes after them.
         top_left: whether it is aligned with the first key, although there are more keys.
         numbers: whether it adds ones and zeros, which may have been meant as a mask.
@@ -57,6 +58,7 @@ class Mask:
     lost: tuple[int, ...] = ()
     instead: Text | None = None
     hidden: Tensor | None = None
+    alone: Tensor | None = None
     future: bool = False
     top_left: bool = False
     numbers: bool = False
@@ -166,6 +168,7 @@ def recognise(call: Call) -> Mask:
         tuple(lost),
         instead,
         hidden,
+        _alone(allowed) if len(rows) == n == m else None,
         found.name == FUTURE,
         found.name == TOP_LEFT and n < m,
         bias and bool(((some == 0) | (some == 1)).all()),
@@ -175,6 +178,11 @@ def recognise(call: Call) -> Mask:
         mask.dtype,
         min(mask.nbytes, mask.untyped_storage().nbytes()),
     )
+
+
+def _alone(allowed: Tensor) -> Tensor:
+    one = allowed[:, 0]
+    return one.diagonal(0, -2, -1) & (one.sum(-1) == 1) & (one.sum(-2) == 1)
 
 
 def _sides(ever: Tensor, m: int) -> Iterator[Text]:

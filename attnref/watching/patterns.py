@@ -17,10 +17,10 @@ WINDOW = Text("causal, window of {width}")
 BAND = Text("window, {back} back and {ahead} ahead")
 CHUNKS = Text("causal, chunks of {width}")
 PACKED = Text("packed sequences, {count}")
-STRICT = Text("past only, without itself")
+STRICT = Text("past only, excluding itself")
 FUTURE = Text("future only")
 PREFIX = Text("causal after a prefix of {width}")
-OTHER = Text("another pattern")
+OTHER = Text("other pattern")
 
 NO_MASK = Text("attn_mask=None")
 BY_FLAG = Text("is_causal=True")
@@ -90,8 +90,10 @@ def find(allowed: Tensor, ever: Tensor, rows: Tensor, n: int) -> Pattern:
         if same(pattern):
             return Pattern(name)
     if n == m and len(rows) == n:
-        count = _packed(allowed, causal=not bool((allowed & (j > i)).any()))
-        if count:
+        causal = not bool((allowed & (j > i)).any())
+        counts = [_packed(one, causal=causal) for one in allowed.flatten(0, 1)]
+        count = max(counts) if min(counts) else 0
+        if count > 1:
             return Pattern(PACKED.fill({"count": count}))
     return Pattern(OTHER)
 
@@ -117,9 +119,8 @@ def _others(
     yield PREFIX.fill({"width": width}), (j <= i) | (j < width)
 
 
-def _packed(allowed: Tensor, *, causal: bool) -> int:
+def _packed(one: Tensor, *, causal: bool) -> int:
     """How many sequences lie side by side, none of which sees another; 0 where it is not so."""
-    one = allowed[0, 0]
     n = len(one)
     first = one.double().argmax(-1)  # the first key that each sees is where its sequence begins
     starts = torch.arange(n) == first
@@ -128,4 +129,4 @@ def _packed(allowed: Tensor, *, causal: bool) -> int:
     expected = same.tril() if causal else same
     some = one.any(-1, keepdim=True)
     right = bool(((one == expected) | ~some | ~one.any(0)).all())
-    return int(number[-1]) if right and int(number[-1]) > 1 else 0
+    return int(number[-1]) if right else 0

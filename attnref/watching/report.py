@@ -50,14 +50,14 @@ SOFTCAP = Text("softcap {softcap}")
 EXPLAINED = Text(
     "Each row is one kind of call from the places named above it; calls and time are totals over "
     "these places. The layout is the order of the axes of query, key and value in memory: samples "
-    "b, heads h, positions n, components d. Operations and bytes are for one call with the most "
-    "recent lengths; the bytes are what a fused kernel moves."
+    "b, heads h, positions n, components d. Operations and bytes are for the last call "
+    "examined; the bytes are what a fused kernel moves."
 )
 WEIGHTS = Text("Weights, head by head")
 MAPS = Text(
-    "Each map shows the last call of a place that was examined, in its first sample: queries from "
-    "top to bottom, keys from left to right. The number of a place is the one that seen.weights "
-    "accepts. Click a map, or use the arrow keys, to enlarge it."
+    "Each map shows one examined call of a place, the last of those with the most queries, in its "
+    "first sample: queries from top to bottom, keys from left to right. The number of a place is "
+    "the one that seen.weights accepts. Click a map, or use the arrow keys, to enlarge it."
 )
 LEFT_OUT = Text("Shown: {places} of {all_places} places, and {heads} of {all_heads} heads.")
 PLACE = Text("place")
@@ -75,11 +75,11 @@ DOTS = Text(
 )
 ENTROPY = Text("entropy, as a share of the largest possible")
 FIRST = Text("weight of the first key that may be seen")
-CHART = Text("{what}: mean of each place from {least} to {most}.")
+CHART = Text("{what}: the means of the places range from {least} to {most}.")
 NUMBERS = Text("The same in numbers")
 MEAN = Text("{mean} ({least} to {most})")
 REST = Text("What was not seen")
-ALL_SEEN = Text("Each module named like attention made a call that was seen.")
+ALL_SEEN = Text("Every module whose class name suggests attention made a call that was seen.")
 MADE = Text(
     "Made by attnref {version} with PyTorch {torch}. This file holds no text that the model read, "
     "and of its tensors only the maps above."

@@ -170,8 +170,8 @@ def alone(model: nn.Module, given: Mapping[str, Any]) -> tuple[list[Trace], list
         kept = mask[sample].nonzero()[:, 0]
         if not len(kept):
             raise Refusal(
-                "inputs: sample {sample} is padding alone, so that nothing of it is left to run by "
-                "itself. Leave it out.",
+                "inputs: sample {sample} consists of padding only, so there is nothing to run. "
+                "Remove it from the batch.",
                 sample=str(sample),
             )
         own = {

@@ -317,6 +317,8 @@ class Seen(Listener):
         page = "foundations/batches-and-padding"
         for (name, ours), (other, theirs) in itertools.permutations(((call.name, hidden), known)):
             shown = theirs & ~ours
+            if mask.alone is not None and name == call.name:
+                shown = shown & ~mask.alone  # only a padded query sees it, itself
             if bool(shown.any()):
                 sample = int(shown.any(-1).double().argmax())
                 about = {"sample": sample, "count": int(shown[sample].sum()), "other": other}
@@ -353,7 +355,10 @@ class Seen(Listener):
         return [name for name, count in self._open.items() if count > 0]
 
     def weights(self, site: str | int, head: int | None = None) -> Tensor:
-        """The weights of a place's last call that was looked at, computed again in float64.
+        """The weights of a place's call, computed again in float64.
+
+        Of the calls that were looked at it is the last of those with the most queries: after a
+        generation, the prompt.
 
         Args:
             site: its name, or its number in the order of ``sites``.

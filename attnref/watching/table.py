@@ -13,9 +13,9 @@ from attnref.watching.seen import Seen, Site, Way
 
 WIDTH = 79  # of sentences; the table is as wide as its names
 NOTHING = Text("No attention was seen.")
-COUNTED = Text("Calls of attention: {calls}; places: {places}.")
+COUNTED = Text("Attention calls: {calls}; places: {places}.")
 CLEAN = Text("Nothing is suspicious.")
-FOUND = Text("Found: {levels}.")
+FOUND = Text("Findings: {levels}.")
 HEADING = (
     Text("where"),
     Text("calls"),
@@ -29,15 +29,15 @@ HEADING = (
 )
 UNSEEN = Text("The class name suggests attention, but no call was seen: {names}.")
 COMPILED = Text(
-    "Compiled by torch.compile: {names}. It runs compiled here too, so only kernels that the "
-    "compiled code calls are seen, without their modules. To see every call, watch it under "
+    "Compiled by torch.compile, and run compiled here too: {names}. Only the kernels that this "
+    "code calls are seen, without their modules. To see every call, watch it under "
     "torch.compiler.set_stance('force_eager')."
 )
 UNFINISHED = Text(
     "A softmax of products was taken here, but its product with values was not recognised, so it "
     "is not judged: {names}."
 )
-MISSED = Text("Could not be looked at: {name}, {count} times: {error}")
+MISSED = Text("Could not be examined ({count} times): {name}: {error}")
 SHARE = Text("{pattern} ({share:.0%})")
 PAGE = Text("see {page}")
 _STYLES = {Level.WRONG: "red", Level.UNSAFE: "yellow", Level.COSTLY: "cyan", Level.OBSERVED: ""}
@@ -94,7 +94,7 @@ def verdict(seen: Seen, lang: str = "en") -> str:
     counts = [
         (sum(each.level is level for each in seen.findings), word) for level, word in LEVELS.items()
     ]
-    told = ", ".join(f"{word.say(lang)} {count}" for count, word in counts if count)
+    told = ", ".join(f"{word.say(lang)} ({count})" for count, word in counts if count)
     said.append(FOUND.say(lang, {"levels": told}) if told else CLEAN.say(lang))
     return " ".join(said)
 

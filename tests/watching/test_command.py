@@ -42,7 +42,7 @@ def typed(tmp_path, monkeypatch, capsys):
 def test_a_script_keeps_its_arguments_its_output_and_its_status(typed):
     status, output, error = typed("--lang", "en", "SCRIPT", "--rows", "3", "--seven")
     assert (status, output) == (7, "argumentos --rows 3 --seven\n")
-    assert error.startswith("Calls of attention: 1; places: 1. Nothing is suspicious.")
+    assert error.startswith("Attention calls: 1; places: 1. Nothing is suspicious.")
     assert "script.py:8  1      5 × 5" in error
 
 
@@ -58,9 +58,9 @@ def test_what_a_script_raises_is_shown_and_what_was_seen_is_kept(typed):
     status, _, error = typed("--lang", "en", "SCRIPT", "--fail")
     assert status == 1
     assert "ValueError: lost" in error
-    assert "Calls of attention: 1" in error
+    assert "Attention calls: 1" in error
     status, _, error = typed("--lang", "en", "--live", "SCRIPT", "--stop")
-    assert (status, "Calls of attention: 1; places: 1." in error) == (130, True)
+    assert (status, "Attention calls: 1; places: 1." in error) == (130, True)
 
 
 @pytest.mark.parametrize(

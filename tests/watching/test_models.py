@@ -250,10 +250,10 @@ def test_what_cannot_be_compared_is_refused():
         attnref.compare(model, "alone", {"pixels": torch.zeros(1)})
     given = tokens()
     given["attention_mask"][1] = 0
-    with pytest.raises(Refusal, match="sample 1 is padding alone"):
+    with pytest.raises(Refusal, match="sample 1 consists of padding only"):
         attnref.compare(model, "alone", given)
     one = torch.nn.Linear(2, 2).eval()
-    with pytest.raises(Refusal, match="no module of it has the name"):
+    with pytest.raises(Refusal, match="share no name with those of the first model"):
         attnref.compare(one, torch.nn.Sequential(one).eval(), torch.zeros(1, 2))
     with pytest.raises(Refusal, match=r"expected a model, one of alone, cache"):
         attnref.compare(one, "quickly", torch.zeros(1, 2))

@@ -132,6 +132,6 @@ def test_the_table_is_shown_while_it_runs(monkeypatch):
         for _ in range(3):
             F.scaled_dot_product_attention(x, x, x)
     assert [str(each).split(";")[0] for each in shown] == [
-        f"Calls of attention: {count}" for count in (1, 2, 3)
+        f"Attention calls: {count}" for count in (1, 2, 3)
     ]
     assert "test_report.py" in str(shown[-1])
