@@ -18,7 +18,8 @@ from attnref.book import page_address
 from attnref.text import Refusal, Text
 from attnref.watching.findings import LEVELS, size
 from attnref.watching.pictures import chart, levels, png
-from attnref.watching.seen import Seen, Site, Way
+from attnref.watching.seen import Seen
+from attnref.watching.sites import Site, Way
 from attnref.watching.statistics import BINS, Statistics, is_finite
 from attnref.watching.table import (
     COMPILED,

@@ -5,7 +5,7 @@ import itertools
 import re
 import textwrap
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from attnref.watching.births import Births
 from attnref.watching.call import Call
 from attnref.watching.findings import (
     BEHIND,
     DIFFERENT,
-    FIRST_AFTER,
-    FIRST_OUT,
     NOT_FINITE,
     Finding,
     Level,
@@ -29,7 +28,8 @@ from attnref.watching.masks import NOT_READ, Mask, recognise
 from attnref.watching.patches import compiled_modules, recording
 from attnref.watching.places import attends
 from attnref.watching.recorder import Listener
-from attnref.watching.statistics import Statistics, lost, measure
+from attnref.watching.sites import Site, Way
+from attnref.watching.statistics import Statistics, measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,51 +38,8 @@ __all__ = ["watch"]
 
 _WAYS = 16  # in which one place may call, that are told apart
 _KEPT = 2**22  # bytes of weights that are kept of one place
-_Module = tuple[str, str, Tensor | None, Tensor]  # name, class, what came in, what went out
 _MODULES = 4096  # whose outputs are looked at together
 _SAID = 120  # letters of an error
-
-
-@dataclass
-class Way:
-    """Calls of one place that are alike but for their lengths.
-
-    Attributes:
-        call: the last of them that was looked at, without its tensors.
-        mask: of it.
-        count, seconds: how many there were, and how long they took.
-        n, m: the least and the most queries and keys.
-    """
-
-    call: Call
-    mask: Mask
-    count: int = 0
-    seconds: float = 0.0
-    n: tuple[int, int] = (0, 0)
-    m: tuple[int, int] = (0, 0)
-
-    def add(self, call: Call) -> None:
-        """Counts one more."""
-        *_, n, m = call.sizes
-        self.n = (min(self.n[0], n), max(self.n[1], n)) if self.count else (n, n)
-        self.m = (min(self.m[0], m), max(self.m[1], m)) if self.count else (m, m)
-        self.count += 1
-        self.seconds += call.seconds
-
-
-@dataclass
-class Site:
-    """A place from which attention is called: a module, and the function that it calls."""
-
-    name: str
-    function: str
-    ways: dict[tuple[object, ...], Way] = field(default_factory=dict)
-    statistics: Statistics | None = None
-
-    @property
-    def count(self) -> int:
-        """How often."""
-        return sum(way.count for way in self.ways.values())
 
 
 class Seen(Listener):
@@ -136,8 +93,7 @@ class Seen(Listener):
         self._roots: set[str] = set()
         self._open: dict[str, int] = {}
         self._bad = False  # whether NaN or inf was seen
-        # Whether NaN or inf is in what a module got and gave in this pass, by name and class.
-        self._losses: list[_Module] = []
+        self._births = Births()
         self._hidden: dict[tuple[str, int, int], tuple[str, Tensor]] = {}
         self._context: Any = None
         self._live = Live(self) if live else None
@@ -201,34 +157,16 @@ class Seen(Listener):
         """A module ended; the first that gives NaN is noted."""
         innermost, self._innermost = self._innermost, None
         if self.judged and not self._bad and innermost is module:
-            came, went = _lost(inputs), _lost(output)
-            if went is not None:
-                self._losses.append((name, type(module).__name__, came, went))
-        if len(self._losses) > _MODULES:
+            self._births.add(name, type(module).__name__, inputs, output)
+        if len(self._births) > _MODULES:
             self._look_for_nan()
 
     def _look_for_nan(self) -> None:
         """In what this pass gave so far: a GPU is waited for once, not after each module."""
-        given, self._losses = self._losses, []
-        for device in {went.device for *_, went in given}:
-            here = [each for each in given if each[3].device == device]
-            pairs = [x for *_, came, went in here for x in (went if came is None else came, went)]
-            flags = torch.stack([x.to(device) for x in pairs]).view(-1, 2)
-            if not self._bad and bool(flags.any()):
-                self._note_birth(here, flags.tolist())
-
-    def _note_birth(self, modules: list[_Module], flags: list[list[bool]]) -> None:
-        """The first module that makes NaN or inf, unless it was given to the model."""
-        for place, (came, went) in enumerate(flags):
-            name, kind, known, _ = modules[place]
-            sure = known is not None and not came
-            if went and (sure or (place and not any(lost for _, lost in flags[:place]))):
-                text, about = FIRST_OUT, {"kind": kind}
-                if not sure:
-                    text, about = FIRST_AFTER, {**about, "before": modules[place - 1][0]}
-                self._bad = True
-                self._note(Finding(Level.WRONG, text, "pitfalls/numerics", about), name)
-                return
+        found = self._births.first()
+        if found is not None and not self._bad:
+            self._bad = True
+            self._note(*found)
 
     def _on_call(self, call: Call) -> None:
         """A call of attention ended."""
@@ -284,7 +222,7 @@ class Seen(Listener):
             self._lay_beside_others(call, mask)
         for each in judge(call, mask, measured):
             if each.text in (NOT_FINITE, BEHIND):
-                self._losses = [x for x in self._losses if not _holds(call.name, x[0])]
+                self._births.leave_out(lambda name: _holds(call.name, name))
                 self._look_for_nan()
                 if self._bad:  # it follows from what came before
                     continue
@@ -457,14 +395,6 @@ class Seen(Listener):
 def _holds(name: str, other: str) -> bool:
     """Whether the other module lies in that one."""
     return other.startswith(f"{name}.") if name else bool(other)
-
-
-def _lost(given: Any) -> Tensor | None:
-    """Whether one of those tensors holds NaN or inf; None where there is none of numbers."""
-    tensors = given if isinstance(given, tuple | list) else (given,)
-    found = [lost(x) for x in tensors if isinstance(x, Tensor) and x.is_floating_point()]
-    some = [x for x in found if x is not None]
-    return some[0] if len(some) == 1 else torch.stack(some).any() if some else None
 
 
 def _is_power(count: int) -> bool:

@@ -9,7 +9,8 @@ from attnref.book import page_address
 from attnref.cost import Sizes, of
 from attnref.text import Text
 from attnref.watching.findings import LEVELS, Finding, Level
-from attnref.watching.seen import Seen, Site, Way
+from attnref.watching.seen import Seen
+from attnref.watching.sites import Site, Way
 
 WIDTH = 79  # of sentences; the table is as wide as its names
 NOTHING = Text("No attention was seen.")
