@@ -31,7 +31,7 @@ class Births:
         self._modules = [each for each in self._modules if not which(each[0])]
 
     def first(self) -> tuple[Finding, str] | None:
-        """The first module that made NaN or inf, unless the model was given it; begins anew."""
+        """The first module that made NaN or inf, unless the model was given it; begins again."""
         modules, self._modules = self._modules, []
         for device in {went.device for *_, went in modules}:
             here = [each for each in modules if each[3].device == device]

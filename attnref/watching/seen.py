@@ -8,7 +8,7 @@ import weakref
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,9 +30,6 @@ from attnref.watching.places import attends
 from attnref.watching.recorder import Listener
 from attnref.watching.sites import Site, Way
 from attnref.watching.statistics import Statistics, measure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["watch"]
 
@@ -349,7 +346,7 @@ class Seen(Listener):
 
     def figure(
         self, site: str | int | None = None, head: int | None = None, lang: str = "en"
-    ) -> "Figure":
+    ) -> Any:
         """The weights as a figure of matplotlib, which a notebook shows.
 
         Args:
@@ -358,6 +355,9 @@ class Seen(Listener):
                 weight of the first key.
             head: one of them; None draws a map of each.
             lang: the language of its words.
+
+        Returns:
+            A ``matplotlib.figure.Figure``.
 
         Raises:
             KeyError, IndexError: as :meth:`weights`; KeyError also where nothing was looked at.

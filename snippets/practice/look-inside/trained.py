@@ -5,8 +5,10 @@ import attnref
 import torch
 from attnref.exercises.course.model.solution import model, new_weights, train
 
-torch.set_default_dtype(torch.float64)
-weights = new_weights()
+weights = {
+    name: weight.detach().double().requires_grad_()
+    for name, weight in new_weights().items()
+}
 word = torch.tensor([ord(letter) - ord("a") for letter in "journey"])
 tokens = word.repeat(3)[None]  # (1, 21)
 
