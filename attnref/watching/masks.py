@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from attnref.cost import allowed_pairs
 from attnref.text import Text
@@ -12,6 +13,7 @@ from attnref.watching import patterns
 from attnref.watching.call import Call
 from attnref.watching.patterns import ALL, CAUSAL, FUTURE, NONE, OTHER, STRICT, TOP_LEFT, Rule
 
+_SIDE = 24  # of a picture
 _ROWS = 256  # that are looked at of a large mask
 _TOGETHER = 2**24  # pairs that are looked at together
 _LARGE = 2**20  # bytes
@@ -48,6 +50,8 @@ class Mask:
         numbers: whether it adds ones and zeros, which may have been meant as a mask.
         padding: whether the keys that nobody sees may be compared with those of other layers.
         finite: whether what it hides gets a large negative number.
+        picture: the share that is allowed of each field of the first sample and head, in
+            fifteenths, in at most 24 rows and columns; None where all is allowed.
         shape: the given one, and its bytes; None without one.
     """
 
@@ -64,6 +68,7 @@ class Mask:
     numbers: bool = False
     padding: bool = False
     finite: bool = False
+    picture: Tensor | None = None
     shape: tuple[int, ...] | None = None
     dtype: torch.dtype | None = None
     bytes: int = 0
@@ -130,7 +135,9 @@ def recognise(call: Call) -> Mask:
         pairs = allowed_pairs(n, m, window=(None, 0 if call.is_causal else None))
         pattern = NONE if not call.is_causal else CAUSAL if n == m else TOP_LEFT
         top_left = call.is_causal and n < m
-        return Mask(pattern, pairs / (n * m), top_left=top_left, padding=True)
+        drawn = _picture(allowed_of(call, sampled_rows(n, _ROWS))) if call.is_causal else None
+        share = pairs / (n * m)
+        return Mask(pattern, share, top_left=top_left, padding=True, picture=drawn)
     some = _some(mask)
     if mask.dtype != torch.bool and bool((some.isnan() | (some == torch.inf)).any()):
         return Mask(BROKEN, 1.0, shape=tuple(mask.shape), dtype=mask.dtype)
@@ -174,10 +181,18 @@ def recognise(call: Call) -> Mask:
         bias and bool(((some == 0) | (some == 1)).all()),
         found.name != OTHER,
         -torch.inf < (call.fill if mask.dtype == torch.bool else least) < 0,
+        _picture(allowed),
         tuple(mask.shape),
         mask.dtype,
         min(mask.nbytes, mask.untyped_storage().nbytes()),
     )
+
+
+def _picture(allowed: Tensor) -> Tensor:
+    one = allowed[:1, 0].cpu().float()
+    rows, keys = (min(_SIDE, size) for size in one.shape[-2:])
+    share = adaptive_avg_pool2d(one, (rows, keys))
+    return (15 * share[0]).round().to(torch.uint8)
 
 
 def _alone(allowed: Tensor) -> Tensor:

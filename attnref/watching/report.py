@@ -50,9 +50,10 @@ MORE = (Text("scale"), Text("layout"), Text("operations"), Text("bytes"))
 SOFTCAP = Text("softcap {softcap}")
 EXPLAINED = Text(
     "Each row is one kind of call from the places named above it; calls and time are totals over "
-    "these places. The layout is the order of the axes of query, key and value in memory: samples "
-    "b, heads h, positions n, components d. Operations and bytes are for the last call "
-    "examined; the bytes are what a fused kernel moves."
+    "these places. A mask is drawn with queries from top to bottom and keys from left to right, "
+    "what is allowed in colour. The layout is the order of the axes of query, key and value in "
+    "memory: samples b, heads h, positions n, components d. Operations and bytes are for the last "
+    "call examined; the bytes are what a fused kernel moves."
 )
 WEIGHTS = Text("Weights, head by head")
 MAPS = Text(
@@ -201,6 +202,9 @@ def _places(found: Sequence[Sequence[Site]], lang: str) -> Iterator[str]:
             if given is not None:
                 kind = str(way.mask.dtype).removeprefix("torch.")
                 said[5] += f"<small>{given} {kind}, {size(way.mask.bytes)}</small>"
+            if way.mask.picture is not None:
+                drawn = png(way.mask.picture)
+                said[5] = f'<img class="mask" src="{drawn}" alt=""><span>{said[5]}</span>'
             cells = "".join(
                 f'<td role="cell" data-of="{head}"><div>{cell}</div></td>'
                 for head, cell in zip(heads, said, strict=True)

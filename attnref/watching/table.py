@@ -164,7 +164,7 @@ def rows_of(group: list[Site], lang: str) -> Iterator[list[str]]:
             f"{_range(way.n)} × {_range(way.m)}",
             _heads(way),
             str(way.call.shapes[0][-1]),
-            str(way.call.dtype).removeprefix("torch."),
+            _kind(way),
             _mask(way, lang),
             way.call.kernel,
             _time(seconds),
@@ -184,6 +184,11 @@ def _range(pair: tuple[int, int]) -> str:
 def _heads(way: Way) -> str:
     query, key, _ = way.call.shapes
     return f"{query[1]}" if query[1] == key[1] else f"{query[1]}/{key[1]}"
+
+
+def _kind(way: Way) -> str:
+    name, device = str(way.call.dtype).removeprefix("torch."), way.call.device
+    return name if device.type == "cpu" else f"{name}, {device}"
 
 
 def _mask(way: Way, lang: str) -> str:

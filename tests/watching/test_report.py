@@ -54,6 +54,9 @@ def test_all_that_was_seen_is_in_a_file_that_asks_for_nothing(seen, tmp_path, la
     for names in (page.select(".maps tbody th code"), page.select(".places code")):
         assert [name.text for name in names] == ["<b>", "one", "two"]
     assert len(page.select(".maps img[alt]")) == 3 * 32  # of 37 heads
+    (drawn,) = {each["src"] for each in page.select(".places .mask")}  # of one pattern
+    fields = np.array(Image.open(io.BytesIO(base64.b64decode(drawn.partition(",")[2]))))
+    assert (fields == np.where(np.arange(11) < 7, 15, 0)).all()
     assert all(each in page.text for each in ("dull (NoAttention)", "decoder"))
     links = [link["href"] for link in page.select("a")]
     assert links == [f"https://book/{lang}/{found.page}/" for found in seen.findings]
