@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from attnref.cost import allowed_pairs
 from attnref.text import Text
 from attnref.watching import patterns
 from attnref.watching.call import Call
@@ -132,11 +131,12 @@ def recognise(call: Call) -> Mask:
         return Mask(NONE, 0.0)
     mask = call.attn_mask
     if mask is None:
-        pairs = allowed_pairs(n, m, window=(None, 0 if call.is_causal else None))
         pattern = NONE if not call.is_causal else CAUSAL if n == m else TOP_LEFT
         top_left = call.is_causal and n < m
         drawn = _picture(allowed_of(call, sampled_rows(n, _ROWS))) if call.is_causal else None
-        share = pairs / (n * m)
+        # Query i sees i + 1 keys, as long as there are so many.
+        k = min(n, m)
+        share = (k * (k + 1) / 2 + (n - k) * m) / (n * m) if call.is_causal else 1.0
         return Mask(pattern, share, top_left=top_left, padding=True, picture=drawn)
     some = _some(mask)
     if mask.dtype != torch.bool and bool((some.isnan() | (some == torch.inf)).any()):

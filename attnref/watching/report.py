@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnref import __version__
 from attnref.book import page_address
+from attnref.cost import Sizes, of
 from attnref.text import Refusal, Text
 from attnref.watching.findings import LEVELS, size
 from attnref.watching.pictures import chart, levels, png
@@ -27,7 +28,6 @@ from attnref.watching.table import (
     PAGE,
     UNSEEN,
     by_kind,
-    cost,
     groups,
     rows_of,
     shorten,
@@ -223,8 +223,26 @@ def _more(way: Way, lang: str) -> list[str]:
     orders = call.layouts[:1] if len(set(call.layouts)) == 1 else call.layouts
     if not all(map(all, call.shapes)):
         return [scale, ", ".join(orders) or "–", "–", "–"]
-    operations, moved = cost(way)
+    operations, moved = _cost(way)
     return [scale, ", ".join(orders) or "–", _operations(operations), size(moved)]
+
+
+def _cost(way: Way) -> tuple[int, int]:
+    """Operations, and bytes that a fused kernel moves, of one call of the last lengths."""
+    query, key, value = way.call.shapes
+    sizes = Sizes(
+        n=query[2],
+        m=key[2],
+        d_k=query[-1],
+        d_v=value[-1],
+        batch=query[0],
+        num_heads=query[1],
+        num_kv_heads=key[1] if query[1] % key[1] == 0 else None,
+        dtype=way.call.dtype,
+    )
+    pairs = round(way.mask.share * query[2] * key[2])
+    counted = of("fused", sizes, pairs=pairs)
+    return counted.operations.total, counted.bytes_moved
 
 
 def _operations(count: int) -> str:

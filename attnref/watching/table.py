@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from attnref.book import page_address
-from attnref.cost import Sizes, of
 from attnref.text import Text
 from attnref.watching.findings import LEVELS, Finding, Level
 from attnref.watching.seen import Seen
@@ -215,21 +214,3 @@ def by_kind(unseen: dict[str, str]) -> dict[str, list[str]]:
     for name, kind in unseen.items():
         kinds.setdefault(kind, []).append(name)
     return kinds
-
-
-def cost(way: Way) -> tuple[int, int]:
-    """Operations, and bytes that a fused kernel moves, of one call of the last lengths."""
-    query, key, value = way.call.shapes
-    sizes = Sizes(
-        n=query[2],
-        m=key[2],
-        d_k=query[-1],
-        d_v=value[-1],
-        batch=query[0],
-        num_heads=query[1],
-        num_kv_heads=key[1] if query[1] % key[1] == 0 else None,
-        dtype=way.call.dtype,
-    )
-    pairs = round(way.mask.share * query[2] * key[2])
-    counted = of("fused", sizes, pairs=pairs)
-    return counted.operations.total, counted.bytes_moved

@@ -164,7 +164,7 @@ def downloaded(name: str, language: str, **known: str) -> nbformat.NotebookNode:
     edition = Edition(language, ROOT, site_name="attnref", **known)
     page = edition.pages[f"notebooks/{name}.ipynb"]
     text = notebooks.bundle(page, edition)
-    assert len(text) < 550_000
+    assert len(text) < 500_000
     return notebooks.read(text)
 
 
